@@ -1,0 +1,110 @@
+//! What is wanted, as meant: every value checked, every default filled in.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use crate::engine::plan::ServicePlan;
+
+/// A whole checked file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where clients come in; at least one.
+    pub listeners: Vec<Listener>,
+    /// Worker threads; `None` is one for each CPU that the process may use.
+    pub workers: Option<usize>,
+    /// A listener of its own for `/metrics`, `/healthz` and `/readyz`.
+    pub metrics: Option<SocketAddr>,
+    /// Where people and scripts ask.
+    pub admin: Admin,
+    /// Where decisions are remembered.
+    pub state: State,
+    /// What is split; exactly one for now.
+    pub services: Vec<ServicePlan>,
+}
+
+/// One listening socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// For logs and metrics.
+    pub name: String,
+    /// Its address.
+    pub listen: SocketAddr,
+    /// What one client may take.
+    pub limits: Limits,
+}
+
+/// Limits of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest request head.
+    pub header_bytes: usize,
+    /// Most header fields of a request.
+    pub headers: usize,
+    /// From the first byte awaited to a whole request head.
+    pub header_timeout: Duration,
+    /// Longest silence within a request body.
+    pub body_timeout: Duration,
+    /// Longest idle time of a kept-alive connection.
+    pub idle_timeout: Duration,
+    /// Open connections.
+    pub connections: usize,
+    /// Streams at once on one HTTP/2 connection.
+    pub h2_streams: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            header_bytes: 64 * 1024,
+            headers: 100,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            connections: 10_000,
+            h2_streams: 128,
+        }
+    }
+}
+
+/// The admin listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// Its address; loopback unless tokens are set.
+    pub listen: SocketAddr,
+    /// Needed for reads; unset: open on loopback.
+    pub read_token: Option<Secret>,
+    /// Needed for writes; unset: one is made in the state folder.
+    pub write_token: Option<Secret>,
+}
+
+/// The state folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// The folder; relative paths are relative to the config file's folder.
+    pub dir: PathBuf,
+    /// An unfinished rollout older than this is not gone on with.
+    pub max_age: Duration,
+}
+
+/// A value that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes the value over.
+    #[must_use]
+    pub const fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The value, for the one place that needs it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}

@@ -1,0 +1,145 @@
+//! How others talk to the control plane: read the view, ask for something, listen. Cloneable; never blocks the driver.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::engine::{
+    event::Event,
+    input::{Command, Refusal},
+    time::Timestamp,
+    view::View,
+};
+
+/// Events kept in memory for `history`; older ones are in the journal until it is compacted.
+pub const HISTORY_MAX: usize = 1_000;
+/// Commands that may wait for the driver.
+pub const INBOX_MAX: usize = 64;
+/// Events that a slow listener may lag behind before it loses some and is told so.
+pub const LAG_MAX: usize = 256;
+
+/// What the file last said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigStatus {
+    /// The file.
+    pub path: String,
+    /// When the settings in force were loaded.
+    pub loaded: Timestamp,
+    /// Successful loads, the first included.
+    pub loads: u64,
+    /// Refused loads.
+    pub failures: u64,
+    /// Why the file as it is now was refused; none when it is in force.
+    pub error: Option<String>,
+}
+
+/// What came of a command.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CommandError {
+    /// The engine refused; nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The decision could not be written; stable only, paused.
+    #[error("the decision could not be remembered: {0}")]
+    Storage(String),
+    /// The process is going down, or too many commands wait.
+    #[error("the control plane does not take commands now; try again")]
+    Busy,
+}
+
+/// A message to the driver.
+#[derive(Debug)]
+pub enum Message {
+    /// Carry this out and answer once it is persisted and published; the answer is the last event of it, if any.
+    Command(Command, oneshot::Sender<Result<Option<Event>, CommandError>>),
+    /// Read the file again and answer with what came of it: the diagnostics as text on refusal.
+    Reload(oneshot::Sender<Result<(), String>>),
+}
+
+/// The shared side.
+#[derive(Debug)]
+pub struct Shared {
+    /// Replaced by the driver after each input.
+    pub view: ArcSwap<View>,
+    /// Replaced by the driver after each load.
+    pub config: ArcSwap<ConfigStatus>,
+    /// Newest last.
+    pub history: Mutex<VecDeque<Event>>,
+    /// Each event once it is in force.
+    pub events: broadcast::Sender<Event>,
+}
+
+/// A handle on the control plane.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    inbox: mpsc::Sender<Message>,
+}
+
+impl Handle {
+    /// A handle, and what the driver needs: the shared side and the inbox.
+    #[must_use]
+    pub fn new(
+        view: View,
+        config: ConfigStatus,
+        history: VecDeque<Event>,
+    ) -> (Self, Arc<Shared>, mpsc::Receiver<Message>) {
+        let (inbox, messages) = mpsc::channel(INBOX_MAX);
+        let shared = Arc::new(Shared {
+            view: ArcSwap::from_pointee(view),
+            config: ArcSwap::from_pointee(config),
+            history: Mutex::new(history),
+            events: broadcast::channel(LAG_MAX).0,
+        });
+        (Self { shared: Arc::clone(&shared), inbox }, shared, messages)
+    }
+
+    /// The latest view, at most 100 ms old.
+    #[must_use]
+    pub fn view(&self) -> Arc<View> {
+        self.shared.view.load_full()
+    }
+
+    /// What the file last said.
+    #[must_use]
+    pub fn config(&self) -> Arc<ConfigStatus> {
+        self.shared.config.load_full()
+    }
+
+    /// The remembered events, oldest first, at most [`HISTORY_MAX`].
+    #[must_use]
+    pub fn history(&self) -> Vec<Event> {
+        self.shared.history.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Each event from now on, once it is in force.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+        self.shared.events.subscribe()
+    }
+
+    /// Carries out a command. What is acknowledged is persisted and published.
+    ///
+    /// # Errors
+    /// When refused, when it could not be remembered, or when the driver is gone or swamped.
+    pub async fn command(&self, command: Command) -> Result<Option<Event>, CommandError> {
+        let (answer, answered) = oneshot::channel();
+        self.inbox.try_send(Message::Command(command, answer)).map_err(|_| CommandError::Busy)?;
+        answered.await.map_err(|_| CommandError::Busy)?
+    }
+
+    /// Reads the file again now.
+    ///
+    /// # Errors
+    /// The diagnostics as text when the file is refused; the old settings stay in force.
+    pub async fn reload(&self) -> Result<(), String> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || "the control plane does not take commands now; try again".to_owned();
+        self.inbox.try_send(Message::Reload(answer)).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}

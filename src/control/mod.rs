@@ -1,0 +1,3 @@
+//! DRIVE. Feeds the engine with inputs and time, carries out its effects in order. Holds no rule about rollouts.
+
+pub mod handle;

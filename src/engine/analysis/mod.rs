@@ -1,0 +1,8 @@
+//! Analysis as in Argo Rollouts: templates of metrics, measured again and again, judged by conditions, counted against limits.
+
+pub mod condition;
+pub mod run;
+pub mod schedule;
+pub mod template;
+
+pub use template::Template;

@@ -1,0 +1,1 @@
+//! The one place that says when a metric is measured next.

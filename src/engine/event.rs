@@ -1,0 +1,174 @@
+//! What was decided, with the numbers it was decided on. History, log, `why`, API and messages all show this.
+
+use std::time::Duration;
+
+use super::{
+    names::{Revision, ServiceName, VersionName},
+    samples::Counts,
+    time::Timestamp,
+    weight::Weight,
+};
+
+/// One decision. Events of a service are numbered without gaps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// 1 for the first event of the state folder; one more for each further one, over all services.
+    pub sequence: u64,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Of which service.
+    pub service: ServiceName,
+    /// In which attempt.
+    pub revision: Revision,
+    /// What.
+    pub kind: EventKind,
+    /// Why.
+    pub cause: Cause,
+    /// The stable version after it.
+    pub stable: VersionName,
+    /// The version that the event is about: the canary, or what was the canary.
+    pub canary: Option<VersionName>,
+    /// The canary's weight after it.
+    pub weight: Weight,
+    /// The step after it, from 1; none outside a rollout.
+    pub step: Option<usize>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// A state folder was used for the first time.
+    Initialized,
+    /// A rollout began.
+    Started,
+    /// The canary's weight changed by a step or a command.
+    WeightChanged,
+    /// A step ended and the next one began without a change of weight.
+    StepChanged,
+    /// A rollout waits for a person.
+    Paused,
+    /// It goes on.
+    Resumed,
+    /// The canary is stable now.
+    Promoted,
+    /// The canary was withdrawn.
+    Aborted,
+    /// A newer wish, or the removal of the wish, ended the rollout.
+    Superseded,
+    /// A changed file was applied to a running rollout.
+    Reconfigured,
+}
+
+impl EventKind {
+    /// All kinds.
+    pub const ALL: [Self; 10] = [
+        Self::Initialized,
+        Self::Started,
+        Self::WeightChanged,
+        Self::StepChanged,
+        Self::Paused,
+        Self::Resumed,
+        Self::Promoted,
+        Self::Aborted,
+        Self::Superseded,
+        Self::Reconfigured,
+    ];
+
+    /// The word for records, API and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initialized => "initialized",
+            Self::Started => "started",
+            Self::WeightChanged => "weightChanged",
+            Self::StepChanged => "stepChanged",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+            Self::Promoted => "promoted",
+            Self::Aborted => "aborted",
+            Self::Superseded => "superseded",
+            Self::Reconfigured => "reconfigured",
+        }
+    }
+}
+
+/// Why a decision was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cause {
+    /// The file wants it.
+    File,
+    /// A command.
+    Person {
+        /// The verb's word.
+        verb: &'static str,
+        /// Who.
+        actor: String,
+        /// Their reason; may be empty.
+        reason: String,
+    },
+    /// The plan's next step was due.
+    Plan,
+    /// Too many errors.
+    ErrorRate {
+        /// Highest allowed share.
+        max: f64,
+        /// What was looked at.
+        window: Duration,
+        /// The canary in it.
+        canary: Counts,
+        /// Stable over the same time.
+        stable: Counts,
+    },
+    /// Too slow.
+    Latency {
+        /// Which quantile.
+        quantile: f64,
+        /// Highest allowed.
+        max: Duration,
+        /// The canary's.
+        value: Duration,
+        /// Over so many canary requests.
+        requests: u64,
+        /// Stable's over the same time, if it had requests.
+        stable: Option<Duration>,
+    },
+    /// The canary has more than its fair share of the errors.
+    ShareTest {
+        /// The bound on false reverts.
+        alpha: f64,
+        /// Natural logarithm of the evidence; a revert is at `ln(1/alpha)`.
+        log_e: f64,
+        /// The canary in this rollout, routed by draw.
+        canary: Counts,
+        /// Stable over the same time.
+        stable: Counts,
+    },
+    /// Too many errors in a row.
+    ConsecutiveErrors {
+        /// Seen.
+        errors: u64,
+        /// Allowed fewer than.
+        limit: u64,
+    },
+    /// An analysis run ended in another phase than Successful.
+    Analysis {
+        /// The metric that decided.
+        metric: String,
+        /// `Failed`, `Error` or `Inconclusive`.
+        phase: &'static str,
+        /// Value, limit and sample sizes, in words.
+        message: String,
+    },
+    /// Too little traffic for `noTrafficFor`.
+    NoTraffic {
+        /// How long.
+        waited: Duration,
+    },
+    /// The rollout's deadline passed.
+    Deadline {
+        /// Of how long.
+        deadline: Duration,
+    },
+    /// The state could not be written or read, or was too old.
+    Storage(String),
+}

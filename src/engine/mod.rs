@@ -1,0 +1,19 @@
+//! DECIDE. The control plane as a value: told what happened and what time it is, it answers with what should be done.
+//! Pure and deterministic: no await, file, socket, clock, thread, random number or log, and it is never serialised.
+
+pub mod analysis;
+pub mod effect;
+pub mod endpoint;
+pub mod event;
+pub mod input;
+pub mod memory;
+pub mod names;
+pub mod plan;
+pub mod samples;
+pub mod split;
+pub mod stats;
+pub mod sticky;
+pub mod table;
+pub mod time;
+pub mod view;
+pub mod weight;

@@ -1,0 +1,200 @@
+//! What is wanted of a service: the checked plan that `config` parses and the engine follows.
+//! Everything here is already valid; the engine refuses nothing of it.
+
+use std::time::Duration;
+
+use super::{
+    analysis::Template,
+    endpoint::{Endpoint, UpstreamHttp},
+    names::{ServiceName, VersionName},
+    table::Timeouts,
+    weight::Weight,
+};
+
+/// A service as the file wants it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServicePlan {
+    /// Its name.
+    pub name: ServiceName,
+    /// Its versions, in file order; at least one.
+    pub versions: Vec<VersionPlan>,
+    /// Who is stable at the very first start; later the state knows.
+    pub stable: VersionName,
+    /// The wanted version, if one is named.
+    pub wish: Option<Wish>,
+    /// Header that forces a version, in lower case.
+    pub force_header: Option<String>,
+    /// Cookie that keeps clients on their version.
+    pub sticky: Option<StickyPlan>,
+    /// Limits on waiting.
+    pub timeouts: Timeouts,
+    /// How a canary is tried.
+    pub strategy: Strategy,
+}
+
+/// One version as the file wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionPlan {
+    /// Its name.
+    pub name: VersionName,
+    /// Where it answers; at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// How HTTP is spoken to it.
+    pub http: UpstreamHttp,
+}
+
+/// The wanted version: a rollout starts when this differs from the wish last seen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Wish {
+    /// Which version.
+    pub version: VersionName,
+    /// Another build under the same name; empty when none is given.
+    pub revision: String,
+}
+
+/// Sticky by cookie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StickyPlan {
+    /// The cookie's name.
+    pub cookie: String,
+    /// How long the client keeps it; a session cookie without.
+    pub ttl: Option<Duration>,
+}
+
+/// The canary strategy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Strategy {
+    /// What happens in which order; after the last one the canary is promoted.
+    pub steps: Vec<Step>,
+    /// What is watched from the first canary request to the promotion.
+    pub guard: Guard,
+    /// What a hold does when it is over but the guard lacks requests.
+    pub on_no_traffic: OnNoTraffic,
+    /// How long a hold may lack requests before `on_no_traffic` acts.
+    pub no_traffic_for: Duration,
+    /// Unpaused time after which a rollout is aborted.
+    pub deadline: Option<Duration>,
+}
+
+/// One step. Shown and addressed from 1.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Gives the canary this share.
+    SetWeight(Weight),
+    /// Holds.
+    Pause(Pause),
+    /// Runs an analysis and goes on when it is Successful.
+    Analysis(Vec<Template>),
+}
+
+/// How long a pause step holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// This long, and until the guard has its minimum of requests.
+    For(Duration),
+    /// Until the canary answered so many requests since the weight change, and the guard has its minimum.
+    Requests(u64),
+    /// Until a person says `promote` or `resume`.
+    Person,
+}
+
+/// Thresholds and tests watched all the time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guard {
+    /// Highest share of errors.
+    pub error_rate: Option<ErrorRateLimit>,
+    /// Highest latencies.
+    pub latency: Vec<LatencyLimit>,
+    /// The share test; absent when switched off.
+    pub share_test: Option<ShareTestPlan>,
+    /// Errors in a row, as one worker sees them; zero switches it off.
+    pub consecutive_errors: u64,
+    /// What a breach does.
+    pub on_failure: OnFailure,
+}
+
+/// `errorRate: { max, window, minRequests }`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ErrorRateLimit {
+    /// Share in `0.0..=1.0`; a breach is above it.
+    pub max: f64,
+    /// How far back.
+    pub window: Duration,
+    /// Silent below so many canary requests.
+    pub min_requests: u64,
+}
+
+/// `latency: [{ quantile, max, window, minRequests }]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyLimit {
+    /// Share in `0.0..=1.0`.
+    pub quantile: f64,
+    /// A breach is above it.
+    pub max: Duration,
+    /// How far back.
+    pub window: Duration,
+    /// Silent below so many canary requests.
+    pub min_requests: u64,
+}
+
+/// `versusStable`: the share test for errors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShareTestPlan {
+    /// Bound on the probability of ever reverting a canary within tolerance.
+    pub alpha: f64,
+    /// Tolerated ratio of error rates, at least 1.
+    pub relative: f64,
+    /// Tolerated difference of error rates, at least 0.
+    pub absolute: f64,
+    /// Evidence must come from more than so many different seconds; at least 1.
+    pub min_bad_seconds: u32,
+}
+
+/// What happens when the guard is breached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// Weight 0 at once.
+    #[default]
+    Abort,
+    /// The weight stays, a person decides.
+    Pause,
+}
+
+/// What happens when there is too little traffic to judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnNoTraffic {
+    /// The hold goes on.
+    #[default]
+    Wait,
+    /// A person decides.
+    Pause,
+    /// Weight 0.
+    Abort,
+}
+
+impl Default for ShareTestPlan {
+    fn default() -> Self {
+        Self { alpha: 0.01, relative: 1.25, absolute: 0.001, min_bad_seconds: 3 }
+    }
+}
+
+impl Default for Guard {
+    /// The share test and twenty errors in a row; thresholds only where written.
+    fn default() -> Self {
+        Self {
+            error_rate: None,
+            latency: Vec::new(),
+            share_test: Some(ShareTestPlan::default()),
+            consecutive_errors: 20,
+            on_failure: OnFailure::Abort,
+        }
+    }
+}
+
+impl ServicePlan {
+    /// The plan of a version, if it is configured.
+    #[must_use]
+    pub fn version(&self, name: &VersionName) -> Option<&VersionPlan> {
+        self.versions.iter().find(|version| version.name == *name)
+    }
+}

@@ -1,0 +1,64 @@
+//! Facts about traffic, as `measure` drains them: what was added since the last drain, never totals.
+
+use super::{
+    names::{Generation, ServiceName, VersionName},
+    stats::latency::LatencyCounts,
+};
+
+/// Everything that was measured since the last drain.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Samples {
+    /// One entry for each version and weight generation with news.
+    pub slots: Vec<SlotSamples>,
+}
+
+/// What one version did in one weight generation since the last drain, over all workers.
+/// A request belongs to the generation in which it was routed, whenever it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlotSamples {
+    /// Whose.
+    pub service: ServiceName,
+    /// Which version.
+    pub version: VersionName,
+    /// The weight generation at routing.
+    pub weight_generation: Generation,
+    /// Finished requests that were routed by an independent draw.
+    pub sampled: Counts,
+    /// Finished requests that were routed by a sticky bucket.
+    pub sticky: Counts,
+    /// Latencies of both, to the response head. Requests without a response count at the time they were given up.
+    pub latency: LatencyCounts,
+    /// The longest run of errors that any one worker has seen in this slot, since the slot began.
+    pub longest_error_run: u64,
+}
+
+/// Finished requests and the bad ones among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Finished and counted.
+    pub requests: u64,
+    /// The version's failures among them; never more than `requests`.
+    pub errors: u64,
+}
+
+impl Counts {
+    /// Share of errors; none without requests.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+    pub fn error_rate(self) -> Option<f64> {
+        (self.requests > 0).then(|| self.errors as f64 / self.requests as f64)
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { requests: self.requests + other.requests, errors: self.errors + other.errors }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}

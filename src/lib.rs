@@ -1,0 +1,8 @@
+#![doc = "Serin, a mesh-free canary proxy."]
+
+pub mod clock;
+pub mod config;
+pub mod control;
+pub mod engine;
+pub mod measure;
+pub mod publish;

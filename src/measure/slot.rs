@@ -1,0 +1,239 @@
+//! One version's counters on one worker in one weight generation: written by one thread, read by another,
+//! cumulative and never reset. No lock, no shared cache line, no read-modify-write.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use crate::engine::{
+    names::{Generation, Role, ServiceName, VersionName},
+    split::Reason,
+    stats::latency::{BUCKETS, bucket_of},
+};
+
+/// Status codes 100 to 599 have a cell each; everything else, and no answer, share cell 0.
+pub const CODES: usize = 501;
+
+/// Whose counters these are. All labels come from the config, none from a client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotKey {
+    /// Which service.
+    pub service: ServiceName,
+    /// Which version.
+    pub version: VersionName,
+    /// Its role at routing.
+    pub role: Role,
+    /// The weight generation at routing.
+    pub weight_generation: Generation,
+}
+
+/// How an attempt at a version ended, and so whose fault it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// An answer that does not count as an error, passed on whole (or as far as the client wanted it).
+    Answered,
+    /// An answer that counts as an error (5xx). The version's fault.
+    ErrorStatus,
+    /// No connection, or name not found. The version's fault.
+    ConnectFailed,
+    /// No response head in time. The version's fault.
+    TimedOut,
+    /// The connection ended before a whole response head. The version's fault.
+    Reset,
+    /// Something that is not HTTP, or not allowed. The version's fault.
+    Malformed,
+    /// The response body ended early or broke its framing. The version's fault.
+    Truncated,
+    /// The client broke its own request, or went away. Nobody's error; no evidence.
+    ClientGone,
+}
+
+impl Ending {
+    /// All endings, in the order of their cells.
+    pub const ALL: [Self; 8] = [
+        Self::Answered,
+        Self::ErrorStatus,
+        Self::ConnectFailed,
+        Self::TimedOut,
+        Self::Reset,
+        Self::Malformed,
+        Self::Truncated,
+        Self::ClientGone,
+    ];
+
+    /// The word for labels and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::ErrorStatus => "error_status",
+            Self::ConnectFailed => "connect_failed",
+            Self::TimedOut => "timed_out",
+            Self::Reset => "reset",
+            Self::Malformed => "malformed",
+            Self::Truncated => "truncated",
+            Self::ClientGone => "client_gone",
+        }
+    }
+
+    /// Whether it is charged to the version as an error.
+    #[must_use]
+    pub const fn is_error(self) -> bool {
+        !matches!(self, Self::Answered | Self::ClientGone)
+    }
+}
+
+/// One finished request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished {
+    /// Why it was routed here.
+    pub reason: Reason,
+    /// The status sent to the client; 0 when none was.
+    pub status: u16,
+    /// How the attempt ended.
+    pub ending: Ending,
+    /// From the request written to the response head, or to the giving up.
+    pub latency: Duration,
+}
+
+/// The counters. See the module for who may write.
+#[repr(align(128))]
+#[derive(Debug)]
+pub struct Slot {
+    key: SlotKey,
+    started: Cell,
+    evidence: [Outcomes; 2],
+    codes: [[Cell; CODES]; Reason::ALL.len()],
+    endings: [Cell; Ending::ALL.len()],
+    latency: Box<[Cell; BUCKETS]>,
+    error_run: Cell,
+    longest_error_run: Cell,
+}
+
+#[derive(Debug, Default)]
+struct Outcomes {
+    requests: Cell,
+    errors: Cell,
+}
+
+impl Slot {
+    /// All zero.
+    #[must_use]
+    pub fn new(key: SlotKey) -> Self {
+        Self {
+            key,
+            started: Cell::default(),
+            evidence: Default::default(),
+            codes: std::array::from_fn(|_| std::array::from_fn(|_| Cell::default())),
+            endings: Default::default(),
+            latency: Box::new(std::array::from_fn(|_| Cell::default())),
+            error_run: Cell::default(),
+            longest_error_run: Cell::default(),
+        }
+    }
+
+    /// Whose counters these are.
+    #[must_use]
+    pub const fn key(&self) -> &SlotKey {
+        &self.key
+    }
+
+    /// Counts a request as routed here. Only the owning worker may call this.
+    pub fn started(&self) {
+        self.started.add(1);
+    }
+
+    /// Counts a request as done. Only the owning worker may call this.
+    ///
+    /// What the client broke counts by code only; a forced request counts by code and ending, but is no evidence.
+    pub fn finished(&self, done: Finished) {
+        let reason = match done.reason {
+            Reason::Sampled => 0,
+            Reason::Sticky => 1,
+            Reason::Forced => 2,
+        };
+        self.codes[reason][code_cell(done.status)].add(1);
+        self.endings[done.ending as usize].add(1);
+        let Some(evidence) = self.evidence.get(reason).filter(|_| done.ending != Ending::ClientGone) else { return };
+        self.latency[bucket_of(done.latency)].add(1);
+        if done.ending.is_error() {
+            evidence.errors.add(1);
+            self.error_run.add(1);
+            self.longest_error_run.set(self.longest_error_run.get().max(self.error_run.get()));
+        } else {
+            self.error_run.set(0);
+        }
+        // Last, so that a reader never sees more errors than requests for long; it clamps the rest.
+        evidence.requests.add(1);
+    }
+
+    /// Requests routed here.
+    #[must_use]
+    pub fn started_total(&self) -> u64 {
+        self.started.get()
+    }
+
+    /// Evidence: requests and errors, by draw (0) and by sticky bucket (1).
+    #[must_use]
+    pub fn evidence_totals(&self) -> [(u64, u64); 2] {
+        [&self.evidence[0], &self.evidence[1]].map(|of| {
+            let errors = of.errors.get();
+            (of.requests.get(), errors)
+        })
+    }
+
+    /// Requests by reason (in the order of [`Reason::ALL`]) and status; status 0 is cell 0.
+    #[must_use]
+    pub fn code_total(&self, reason: usize, cell: usize) -> u64 {
+        self.codes[reason][cell].get()
+    }
+
+    /// Attempts by ending, in the order of [`Ending::ALL`].
+    #[must_use]
+    pub fn ending_total(&self, ending: usize) -> u64 {
+        self.endings[ending].get()
+    }
+
+    /// Evidence by latency bucket.
+    #[must_use]
+    pub fn latency_total(&self, bucket: usize) -> u64 {
+        self.latency[bucket].get()
+    }
+
+    /// The longest run of errors so far.
+    #[must_use]
+    pub fn longest_error_run(&self) -> u64 {
+        self.longest_error_run.get()
+    }
+}
+
+/// The cell of a status code.
+#[must_use]
+pub const fn code_cell(status: u16) -> usize {
+    if status >= 100 && status <= 599 { status as usize - 99 } else { 0 }
+}
+
+/// The status code of a cell.
+#[must_use]
+pub const fn cell_code(cell: usize) -> usize {
+    if cell == 0 { 0 } else { cell + 99 }
+}
+
+/// A counter with one writer: a plain load and store on its side, no lost update on the reader's.
+#[derive(Debug, Default)]
+struct Cell(AtomicU64);
+
+impl Cell {
+    fn add(&self, by: u64) {
+        self.set(self.get() + by);
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
