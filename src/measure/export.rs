@@ -16,6 +16,7 @@ use prometheus_client::{
 
 use super::{
     process::ProcessFacts,
+    refused::RefusedReason,
     slot::Ending,
     totals::{Series, SeriesTotals, Totals},
 };
@@ -50,8 +51,6 @@ pub struct ExportInput {
     pub table: Arc<Table>,
     /// The engine's view.
     pub view: Arc<View>,
-    /// Requests that the proxy refused itself, by reason.
-    pub refused: Vec<(&'static str, u64)>,
     /// What became of the config file.
     pub reloads: Reloads,
     /// When the process started.
@@ -148,8 +147,8 @@ impl Page {
         }
         let help = "Requests that the proxy refused itself.";
         let mut refused = to.encode_descriptor("serin_refused", help, None, MetricType::Counter)?;
-        for (reason, count) in &self.input.refused {
-            counter(&mut refused, [("reason", *reason)], count)?;
+        for (reason, count) in RefusedReason::ALL.iter().zip(&self.input.totals.refused) {
+            counter(&mut refused, [("reason", reason.as_str())], count)?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    refused::{Refused, RefusedReason},
     slot::{Slot, SlotKey},
     totals::Totals,
 };
@@ -21,14 +22,20 @@ use crate::engine::{
     table::Table,
 };
 
-/// All slots of all workers.
+/// All counters of the process.
 #[derive(Debug)]
 pub struct Hub {
-    /// New slots, by worker, until the next read: a lock that is held for a push or a swap of one vector.
-    fresh: Vec<Mutex<Vec<Arc<Slot>>>>,
+    workers: Vec<PerWorker>,
     /// Readers alone take this lock.
     kept: Mutex<Kept>,
     reader_taken: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct PerWorker {
+    /// New slots until the next read: a lock that is held for a push or a swap of one vector.
+    fresh: Mutex<Vec<Arc<Slot>>>,
+    refused: Refused,
 }
 
 /// One worker's way to its slots.
@@ -51,7 +58,7 @@ impl Hub {
     #[must_use]
     pub fn new(workers: usize) -> Arc<Self> {
         Arc::new(Self {
-            fresh: (0..workers).map(|_| Mutex::default()).collect(),
+            workers: (0..workers).map(|_| PerWorker::default()).collect(),
             kept: Mutex::default(),
             reader_taken: AtomicBool::new(false),
         })
@@ -63,7 +70,7 @@ impl Hub {
     /// When `worker` is not under the number that the hub was made for.
     #[must_use]
     pub fn recorder(self: &Arc<Self>, worker: usize) -> Recorder {
-        assert!(worker < self.fresh.len(), "worker {worker} of {}", self.fresh.len());
+        assert!(worker < self.workers.len(), "worker {worker} of {}", self.workers.len());
         Recorder { hub: Arc::clone(self), worker, slots: Vec::new() }
     }
 
@@ -71,6 +78,26 @@ impl Hub {
     #[must_use]
     pub fn reader(self: &Arc<Self>) -> Option<Reader> {
         (!self.reader_taken.swap(true, Relaxed)).then(|| Reader { hub: Arc::clone(self) })
+    }
+
+    /// Counts something that the proxy itself refused.
+    ///
+    /// # Panics
+    /// When `worker` is not under the number that the hub was made for.
+    pub fn refused(&self, worker: usize, reason: RefusedReason) {
+        self.workers[worker].refused.count(reason);
+    }
+
+    /// Refusals since the process started, of all workers.
+    #[must_use]
+    pub fn refused_total(&self, reason: RefusedReason) -> u64 {
+        self.workers.iter().map(|worker| worker.refused.total(reason)).sum()
+    }
+
+    /// The slots that were not let go yet. Holding one keeps it.
+    #[must_use]
+    pub fn slots(&self) -> Vec<Arc<Slot>> {
+        self.lock_kept().live.iter().map(|live| Arc::clone(&live.slot)).collect()
     }
 
     /// What was counted since the process started. Takes nothing away from the reader; no counter goes back from one
@@ -82,6 +109,7 @@ impl Hub {
         for live in &kept.live {
             totals.add(&live.slot);
         }
+        totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
         totals
     }
 
@@ -103,8 +131,8 @@ impl Hub {
     /// The slots, with those that were handed in since the last look.
     fn lock_kept(&self) -> MutexGuard<'_, Kept> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        for fresh in &self.fresh {
-            let fresh = mem::take(&mut *fresh.lock().unwrap_or_else(PoisonError::into_inner));
+        for worker in &self.workers {
+            let fresh = mem::take(&mut *worker.fresh.lock().unwrap_or_else(PoisonError::into_inner));
             kept.live.extend(fresh.into_iter().map(Live::new));
         }
         kept
@@ -121,7 +149,7 @@ impl Recorder {
         }
         let slot = Arc::new(Slot::new(key));
         self.slots.push(Arc::downgrade(&slot));
-        let mut fresh = self.hub.fresh[self.worker].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fresh = self.hub.workers[self.worker].fresh.lock().unwrap_or_else(PoisonError::into_inner);
         fresh.push(Arc::clone(&slot));
         slot
     }

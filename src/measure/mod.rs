@@ -3,7 +3,9 @@
 pub mod export;
 pub mod hub;
 pub mod process;
+pub mod refused;
 pub mod slot;
 pub mod totals;
 
 pub use hub::{Hub, Reader, Recorder};
+pub use refused::RefusedReason;

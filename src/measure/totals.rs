@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::slot::{CODES, Ending, Slot, cell_code};
+use super::{
+    refused::RefusedReason,
+    slot::{CODES, Ending, Slot, cell_code},
+};
 use crate::engine::{
     names::{Role, ServiceName, VersionName},
     split::Reason,
@@ -21,11 +24,13 @@ pub struct Series {
     pub role: Role,
 }
 
-/// The totals of all versions.
+/// The totals of all versions, and what belongs to none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
     /// By version and role.
     pub series: BTreeMap<Series, SeriesTotals>,
+    /// What the proxy itself refused, in the order of [`RefusedReason::ALL`].
+    pub refused: [u64; RefusedReason::ALL.len()],
 }
 
 /// The totals of one version in one role, over all workers and weight generations.

@@ -111,7 +111,6 @@ fn input(totals: Totals) -> ExportInput {
         totals,
         table: Arc::new(table()),
         view: Arc::new(view()),
-        refused: vec![("bad_request", 2), ("too_many_connections", 0)],
         reloads: Reloads { in_force: false, loaded: Timestamp::from_millis(1_700_000_000_500), loads: 3, failures: 1 },
         started: Timestamp::from_millis(1_700_000_000_000),
         process: ProcessFacts { resident_bytes: Some(8_000_000), open_fds: Some(12) },
@@ -136,6 +135,8 @@ fn every_number_of_the_input_is_on_the_page() {
         finished(418, Ending::Answered, 60);
         finished(502, Ending::ConnectFailed, 20_000);
     }
+    hub.refused(0, RefusedReason::BadRequest);
+    hub.refused(1, RefusedReason::BadRequest);
     let page = Samples::read(&encode(input(hub.totals())));
     let v2 = r#"service="web",version="v2",role="canary""#;
     for (series, value) in [
@@ -152,6 +153,7 @@ fn every_number_of_the_input_is_on_the_page() {
         (format!(r#"serin_request_duration_seconds_bucket{{le="10.0",{v2}}}"#), 4.0),
         (format!(r#"serin_request_duration_seconds_bucket{{le="+Inf",{v2}}}"#), 6.0),
         (r#"serin_refused_total{reason="bad_request"}"#.to_owned(), 2.0),
+        (r#"serin_refused_total{reason="connection_limit"}"#.to_owned(), 0.0),
         (format!("serin_weight_ratio{{{v2}}}"), 0.05),
         (r#"serin_weight_ratio{service="web",version="v1",role="stable"}"#.to_owned(), 0.95),
         (format!("serin_share_ratio{{{v2}}}"), 0.0625),
