@@ -32,6 +32,9 @@ pub const RATE_MAX: f64 = 100_000.0;
 /// Most connections.
 pub const CONNECTIONS_MAX: usize = 10_000;
 
+/// A request due later than this is due then: within the range of every clock.
+const OFFSET_MAX: Duration = Duration::from_hours(24 * 365);
+
 /// What is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSpec {
@@ -204,7 +207,7 @@ impl Clock {
         let start = Instant::now();
         let mut at = 0.0;
         loop {
-            let offset = Duration::from_secs_f64(at);
+            let offset = Duration::try_from_secs_f64(at).unwrap_or(Duration::MAX).min(OFFSET_MAX);
             if self.duration.is_some_and(|duration| offset >= duration) {
                 return;
             }

@@ -89,7 +89,9 @@ impl Client {
     fn request(&self) -> Option<Request<Empty<Bytes>>> {
         let url = &self.spec.url;
         let path = url.path_and_query().map_or("/", |path| path.as_str());
-        let mut request = Request::get(path).header(header::HOST, url.authority()?.as_str()).body(Empty::new()).ok()?;
+        // Without a user's name and password, which the URL may hold and a Host field may not.
+        let host = url.authority()?.as_str().rsplit('@').next()?;
+        let mut request = Request::get(path).header(header::HOST, host).body(Empty::new()).ok()?;
         if !self.cookies.is_empty() {
             let pairs: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
             request.headers_mut().insert(header::COOKIE, HeaderValue::from_str(&pairs.join("; ")).ok()?);

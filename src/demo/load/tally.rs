@@ -19,7 +19,7 @@ const OTHERS: &str = "(others)";
 /// Longest latency that is told apart.
 const LATENCY_MAX: Duration = Duration::from_mins(10);
 
-/// What a load came to. `due = sent + waiting for a connection + missed`, `sent = answered + failed + under way`.
+/// What a load came to. In the end `due = answered + broken + timed_out + missed`; before, some are under way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
