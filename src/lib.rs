@@ -4,6 +4,8 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod control;
+pub mod demo;
 pub mod engine;
 pub mod measure;
+pub mod outbound;
 pub mod publish;
