@@ -7,3 +7,6 @@ pub mod control;
 pub mod engine;
 pub mod measure;
 pub mod publish;
+pub mod shutdown;
+pub mod store;
+pub mod telemetry;
