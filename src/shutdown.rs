@@ -51,3 +51,63 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Child, Command, Stdio},
+    };
+
+    const CHILD: &str = "SERIN_TEST_SIGNALS";
+
+    /// In a process of its own: handlers stay installed, and Ctrl-C must still end the other tests.
+    fn child() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let mut signals = Signals::listen().unwrap();
+            println!("\nlistening");
+            loop {
+                let signal = signals.next().await;
+                println!("{signal:?}");
+                if signal == Signal::Quit {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn send(signal: &str, to: &Child) {
+        let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", to.id())]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    #[test]
+    fn signals_become_drain_reload_and_quit() {
+        if std::env::var_os(CHILD).is_some() {
+            return child();
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "shutdown::tests::signals_become_drain_reload_and_quit", "--nocapture"])
+            .env(CHILD, "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line == "listening"), "the child ended early");
+        for (signal, meaning) in [
+            ("HUP", "Reload"),
+            ("TERM", "Drain"),
+            ("HUP", "Reload"),
+            ("TERM", "Drain"),
+            ("INT", "Drain"),
+            ("HUP", "Reload"),
+            ("INT", "Quit"),
+        ] {
+            send(signal, &child);
+            assert_eq!(lines.next().as_deref(), Some(meaning), "after SIG{signal}");
+        }
+        assert!(child.wait().unwrap().success());
+    }
+}

@@ -255,9 +255,11 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 }
 
 fn fresh_token() -> io::Result<String> {
-    let mut bytes = [0_u8; TOKEN_BYTES];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut halves = [[0_u8; TOKEN_BYTES / 2]; 2];
+    let mut random = File::open("/dev/urandom")?;
+    halves.iter_mut().try_for_each(|half| random.read_exact(half))?;
+    let [first, second] = halves.map(u128::from_be_bytes);
+    Ok(format!("{first:032x}{second:032x}"))
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_frame_can_be_read_by_eye_and_by_program() {
         let frame = encode(br#"{"a":1}"#);
-        assert_eq!(String::from_utf8_lossy(&frame), "84afbb63 7 {\"a\":1}\n");
+        assert_eq!(String::from_utf8_lossy(&frame), "9e58a832 7 {\"a\":1}\n");
         assert_eq!(next(&frame, 7), Next::Record { json: br#"{"a":1}"#, rest: b"" });
         assert!(matches!(next(&frame, 6), Next::Bad(_)));
     }

@@ -1,10 +1,6 @@
 //! The journal's file: frames are appended whole and durably, or not at all. Knows nothing of what they mean.
 
-use std::{
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-};
+use std::{fs::File, io, os::unix::fs::FileExt};
 
 use super::folder::{Folder, private};
 

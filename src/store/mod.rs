@@ -19,7 +19,7 @@ use self::{
     folder::Folder,
     frame::RECORD_BYTES_MAX,
     journal::{JOURNAL, JOURNAL_BYTES_MAX, Journal},
-    record::Snapshot,
+    record::{Evidence, Snapshot},
     replay::{EVIDENCE, EVIDENCE_BYTES_MAX, Newer, Replay, SNAPSHOT, SNAPSHOT_BYTES_MAX},
 };
 pub use self::{
@@ -66,7 +66,8 @@ pub struct Recovered {
     /// Damage, in words. `memory` is what was sound and may be out of date: stable only, until a person decides.
     /// Said at every start until something is decided.
     pub trouble: Option<String>,
-    /// The latest time that was remembered; time must not go back behind it.
+    /// When something was last decided or evidence was last saved: until then the process lived at least. Time must not
+    /// go back behind it.
     pub latest: Timestamp,
 }
 
@@ -95,16 +96,17 @@ impl Store {
         if !replay.faults.is_empty() {
             repair(&folder, &mut replay).map_err(|source| OpenError::NotWritable { path: dir.to_owned(), source })?;
         }
+        let evidence = replay::read_evidence(evidence.as_deref());
         let Replay { state, journal_end, journal_records, .. } = replay;
         let journal = Journal::open(&folder, journal_end, journal_records)
             .map_err(|source| OpenError::NotWritable { path: folder.path(JOURNAL), source })?;
         let recovered = Recovered {
             memory: state.memory.clone(),
-            evidence: replay::read_evidence(evidence.as_deref()),
+            latest: state.latest().max(evidence.at),
+            evidence: evidence.services,
             history: state.history.clone(),
             first_start: state.memory.sequence == 0 && state.trouble.is_none(),
             trouble: state.trouble.clone(),
-            latest: state.latest(),
         };
         Ok((Self { folder, journal, state, compaction: COMPACTION, retry_at: 0 }, recovered))
     }
@@ -115,7 +117,7 @@ impl Store {
     /// # Errors
     /// When the disk fails, when the record is larger than 64 KiB, or when the event's number is not the next one.
     pub fn append(&mut self, decision: &Decision) -> io::Result<()> {
-        let next = self.state.memory.sequence + 1;
+        let next = self.state.memory.sequence.saturating_add(1);
         if decision.event.sequence != next {
             let what = format!("event {} cannot be remembered, event {next} is next", decision.event.sequence);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -124,7 +126,8 @@ impl Store {
             io::Error::new(io::ErrorKind::InvalidInput, format!("event {next} cannot be remembered: {error}"))
         })?;
         if json.len() > RECORD_BYTES_MAX {
-            let what = format!("event {next} cannot be remembered: it takes {} bytes of {RECORD_BYTES_MAX}", json.len());
+            let what =
+                format!("event {next} cannot be remembered: it takes {} bytes of {RECORD_BYTES_MAX}", json.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         self.journal.append(&frame::encode(&json))?;
@@ -133,12 +136,14 @@ impl Store {
         Ok(())
     }
 
-    /// Saves the share tests' states, in place of those saved before. Not waited for: a crash of the machine may lose it.
+    /// Saves the share tests' states and the time, in place of those saved before. Called each second, also with nothing
+    /// to save, so that the next start knows how long the process lived. Not waited for: a crash of the machine may lose it.
     ///
     /// # Errors
     /// When the disk fails; what was saved before is still there.
-    pub fn save_evidence(&self, evidence: &[EvidenceMemory]) -> io::Result<()> {
-        let json = record::encode_evidence(evidence).map_err(io::Error::other)?;
+    pub fn save_evidence(&self, evidence: &[EvidenceMemory], now: Timestamp) -> io::Result<()> {
+        let evidence = Evidence { at: now, services: evidence.to_vec() };
+        let json = record::encode_evidence(&evidence).map_err(io::Error::other)?;
         if json.len() > EVIDENCE_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the evidence is too large to be saved"));
         }

@@ -3,13 +3,9 @@
 use super::{
     frame::{self, Next, RECORD_BYTES_MAX},
     journal::{JOURNAL, JOURNAL_BYTES_MAX},
-    record::{self, RecordError, Snapshot},
+    record::{self, Evidence, RecordError, Snapshot},
 };
-use crate::engine::{
-    effect::Decision,
-    memory::{EvidenceMemory, PhaseMemory},
-    time::Timestamp,
-};
+use crate::engine::{effect::Decision, time::Timestamp};
 
 /// The snapshot's name in the state folder.
 pub const SNAPSHOT: &str = "snapshot";
@@ -69,15 +65,10 @@ impl Snapshot {
         self.trouble = None;
     }
 
-    /// The latest time that it remembers: the clock goes on from there, should the wall clock have been set back.
+    /// When the last decision was taken, as far as it is remembered.
     #[must_use]
     pub fn latest(&self) -> Timestamp {
-        let events = self.history.iter().map(|event| event.at);
-        let rollouts = self.memory.services.iter().filter_map(|service| match &service.phase {
-            PhaseMemory::Progressing(rollout) | PhaseMemory::Paused { rollout, .. } => Some(rollout.written),
-            PhaseMemory::Healthy | PhaseMemory::Degraded { .. } => None,
-        });
-        events.chain(rollouts).max().unwrap_or_default()
+        self.history.iter().map(|event| event.at).max().unwrap_or_default()
     }
 }
 
@@ -109,7 +100,7 @@ pub fn replay(snapshot: Option<&[u8]>, journal: Option<&[u8]>) -> Result<Replay,
 
 /// The evidence, or none when it is absent or unreadable: losing it costs evidence, not safety.
 #[must_use]
-pub fn read_evidence(bytes: Option<&[u8]>) -> Vec<EvidenceMemory> {
+pub fn read_evidence(bytes: Option<&[u8]>) -> Evidence {
     let only = |bytes| only_record(bytes, EVIDENCE_BYTES_MAX).ok();
     bytes.and_then(only).and_then(|json| record::decode_evidence(json).ok()).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use super::{
     scalar::{self, CountsRecord, Float},
 };
 use crate::engine::{
-    memory::{EvidenceMemory, PhaseMemory, RolloutMemory, ServiceMemory},
+    memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
     names::Revision,
     plan::Wish,
     stats::share_test::ShareTestState,
@@ -19,6 +19,7 @@ use crate::engine::{
 pub struct ServiceRecord {
     service: String,
     stable: WishRecord,
+    stable_since: u64,
     seen: Option<WishRecord>,
     refused: Vec<WishRecord>,
     earlier: Vec<EarlierRecord>,
@@ -45,7 +46,7 @@ struct EarlierRecord {
 enum PhaseRecord {
     Healthy,
     Progressing(RolloutRecord),
-    Paused { rollout: RolloutRecord, reason: String },
+    Paused { rollout: RolloutRecord, kind: String, reason: String, at: u64 },
     Degraded { target: WishRecord, reason: String },
 }
 
@@ -57,7 +58,6 @@ struct RolloutRecord {
     weight_ppm: u32,
     started: u64,
     since: u64,
-    written: u64,
     spent_ms: u64,
 }
 
@@ -75,11 +75,13 @@ pub struct EvidenceRecord {
 
 impl From<&ServiceMemory> for ServiceRecord {
     fn from(memory: &ServiceMemory) -> Self {
-        let ServiceMemory { service, stable, seen, refused, earlier, revision, phase } = memory;
-        let earlier_record = |(revision, wish): &(Revision, Wish)| EarlierRecord { revision: revision.0, wish: wish.into() };
+        let ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, phase } = memory;
+        let earlier_record =
+            |(revision, wish): &(Revision, Wish)| EarlierRecord { revision: revision.0, wish: wish.into() };
         Self {
             service: service.to_string(),
             stable: stable.into(),
+            stable_since: stable_since.0,
             seen: seen.as_ref().map(WishRecord::from),
             refused: refused.iter().map(WishRecord::from).collect(),
             earlier: earlier.iter().map(earlier_record).collect(),
@@ -93,11 +95,12 @@ impl TryFrom<ServiceRecord> for ServiceMemory {
     type Error = RecordError;
 
     fn try_from(record: ServiceRecord) -> Result<Self, RecordError> {
-        let ServiceRecord { service, stable, seen, refused, earlier, revision, phase } = record;
+        let ServiceRecord { service, stable, stable_since, seen, refused, earlier, revision, phase } = record;
         let earlier_memory = |EarlierRecord { revision, wish }| Ok((Revision(revision), Wish::try_from(wish)?));
         Ok(Self {
             service: scalar::service_name(&service)?,
             stable: stable.try_into()?,
+            stable_since: Revision(stable_since),
             seen: seen.map(TryInto::try_into).transpose()?,
             refused: refused.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             earlier: earlier.into_iter().map(earlier_memory).collect::<Result<_, RecordError>>()?,
@@ -126,9 +129,12 @@ impl From<&PhaseMemory> for PhaseRecord {
         match phase {
             PhaseMemory::Healthy => Self::Healthy,
             PhaseMemory::Progressing(rollout) => Self::Progressing(rollout.into()),
-            PhaseMemory::Paused { rollout, reason } => {
-                Self::Paused { rollout: rollout.into(), reason: reason.clone() }
-            }
+            PhaseMemory::Paused { rollout, kind, reason, at } => Self::Paused {
+                rollout: rollout.into(),
+                kind: kind.as_str().to_owned(),
+                reason: reason.clone(),
+                at: at.as_millis(),
+            },
             PhaseMemory::Degraded { target, reason } => {
                 Self::Degraded { target: target.into(), reason: reason.clone() }
             }
@@ -143,7 +149,12 @@ impl TryFrom<PhaseRecord> for PhaseMemory {
         Ok(match record {
             PhaseRecord::Healthy => Self::Healthy,
             PhaseRecord::Progressing(rollout) => Self::Progressing(rollout.try_into()?),
-            PhaseRecord::Paused { rollout, reason } => Self::Paused { rollout: rollout.try_into()?, reason },
+            PhaseRecord::Paused { rollout, kind, reason, at } => Self::Paused {
+                rollout: rollout.try_into()?,
+                kind: pause_kind(&kind)?,
+                reason,
+                at: Timestamp::from_millis(at),
+            },
             PhaseRecord::Degraded { target, reason } => Self::Degraded { target: target.try_into()?, reason },
         })
     }
@@ -151,14 +162,13 @@ impl TryFrom<PhaseRecord> for PhaseMemory {
 
 impl From<&RolloutMemory> for RolloutRecord {
     fn from(rollout: &RolloutMemory) -> Self {
-        let RolloutMemory { target, step, weight, started, since, written, spent_ms } = rollout;
+        let RolloutMemory { target, step, weight, started, since, spent_ms } = rollout;
         Self {
             target: target.into(),
             step: *step as u64,
             weight_ppm: weight.ppm(),
             started: started.as_millis(),
             since: since.as_millis(),
-            written: written.as_millis(),
             spent_ms: *spent_ms,
         }
     }
@@ -168,14 +178,13 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
     type Error = RecordError;
 
     fn try_from(record: RolloutRecord) -> Result<Self, RecordError> {
-        let RolloutRecord { target, step, weight_ppm, started, since, written, spent_ms } = record;
+        let RolloutRecord { target, step, weight_ppm, started, since, spent_ms } = record;
         Ok(Self {
             target: target.try_into()?,
             step: scalar::step(step)?,
             weight: scalar::weight(weight_ppm)?,
             started: Timestamp::from_millis(started),
             since: Timestamp::from_millis(since),
-            written: Timestamp::from_millis(written),
             spent_ms,
         })
     }
@@ -214,4 +223,9 @@ impl TryFrom<EvidenceRecord> for EvidenceMemory {
             },
         })
     }
+}
+
+fn pause_kind(word: &str) -> Result<PauseKind, RecordError> {
+    let known = PauseKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    known.ok_or_else(|| RecordError::Value(format!("the kind of pause `{word}`")))
 }

@@ -15,6 +15,7 @@ use crate::engine::{
     effect::Decision,
     event::Event,
     memory::{EvidenceMemory, Memory},
+    time::Timestamp,
 };
 
 /// The version that is written. Any change of a record's shape is a new version, with a reader for the old one.
@@ -43,6 +44,15 @@ pub struct Snapshot {
     pub history: Vec<Event>,
     /// What was wrong with the files from which this was recovered; the memory is not to be trusted then.
     pub trouble: Option<String>,
+}
+
+/// The share tests' states at one moment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Evidence {
+    /// When they were saved.
+    pub at: Timestamp,
+    /// Each running rollout's.
+    pub services: Vec<EvidenceMemory>,
 }
 
 /// A decision as JSON.
@@ -100,16 +110,19 @@ pub fn decode_snapshot(json: &[u8]) -> Result<Snapshot, RecordError> {
 ///
 /// # Errors
 /// When a value cannot be written.
-pub fn encode_evidence(evidence: &[EvidenceMemory]) -> Result<Vec<u8>, RecordError> {
-    encode(&evidence.iter().map(EvidenceRecord::from).collect::<Vec<_>>())
+pub fn encode_evidence(evidence: &Evidence) -> Result<Vec<u8>, RecordError> {
+    let Evidence { at, services } = evidence;
+    encode(&EvidenceSetRecord { at: at.as_millis(), services: services.iter().map(EvidenceRecord::from).collect() })
 }
 
 /// The evidence in a record.
 ///
 /// # Errors
 /// When it is of a later version, of another shape, or holds impossible values.
-pub fn decode_evidence(json: &[u8]) -> Result<Vec<EvidenceMemory>, RecordError> {
-    decode::<Vec<EvidenceRecord>>(json)?.into_iter().map(TryInto::try_into).collect()
+pub fn decode_evidence(json: &[u8]) -> Result<Evidence, RecordError> {
+    let EvidenceSetRecord { at, services } = decode(json)?;
+    let services = services.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+    Ok(Evidence { at: Timestamp::from_millis(at), services })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -126,6 +139,13 @@ struct SnapshotRecord {
     services: Vec<ServiceRecord>,
     history: Vec<EventRecord>,
     trouble: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct EvidenceSetRecord {
+    at: u64,
+    services: Vec<EvidenceRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
