@@ -9,3 +9,6 @@ pub mod engine;
 pub mod measure;
 pub mod outbound;
 pub mod publish;
+pub mod shutdown;
+pub mod store;
+pub mod telemetry;
