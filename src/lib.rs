@@ -8,3 +8,4 @@ pub mod control;
 pub mod engine;
 pub mod measure;
 pub mod publish;
+pub mod words;
