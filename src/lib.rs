@@ -1,5 +1,6 @@
 #![doc = "Serin, a mesh-free canary proxy."]
 
+pub mod admin;
 pub mod api;
 pub mod cli;
 pub mod clock;
