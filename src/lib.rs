@@ -6,4 +6,5 @@ pub mod config;
 pub mod control;
 pub mod engine;
 pub mod measure;
+pub mod proxy;
 pub mod publish;
