@@ -160,13 +160,13 @@ impl Condition {
 
     /// Refuses what gives something else than a verdict on any result, or fails on every typical one.
     fn try_out(&self) -> Result<(), ConditionError> {
-        let mut failure = None;
-        let mut verdicts = 0;
+        let (typical, none) = (typical(), Summary::empty());
+        let (mut failure, mut verdicts) = (None, 0);
         for text in ["1", "v1"] {
             let args: Vec<_> = self.args().iter().map(|name| (name.clone(), text.to_owned())).collect();
-            for result in typical() {
-                for other in [&typical()[0], &Summary::empty()] {
-                    let scope = Scope { result: &result, stable: other, canary: &result, args: &args };
+            for result in &typical {
+                for stable in [&typical[0], &none] {
+                    let scope = Scope { result, stable, canary: result, args: &args };
                     match self.run(&self.context(&scope)) {
                         Ok(Value::Bool(_)) => verdicts += 1,
                         Ok(value) => return Err(not_a_verdict(&value)),

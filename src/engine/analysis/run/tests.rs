@@ -3,6 +3,8 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::engine::{
     analysis::{
@@ -315,4 +317,57 @@ fn a_run_without_metrics_is_successful_and_an_ended_one_measures_no_more() {
     let before = ended.clone();
     ended.advance(START + seconds(1_000), &|_, _| panic!("it is over"));
     assert_eq!(ended, before);
+}
+
+prop_compose! {
+    fn any_plan()(
+        interval in prop::option::of(0..90_u64),
+        delay in 0..30_u64,
+        count in prop::option::of(0..12_u32),
+        limits in any::<[u8; 4]>(),
+    ) -> MetricPlan {
+        let [failure_limit, inconclusive_limit, consecutive_error_limit, consecutive_success_limit] =
+            limits.map(|limit| u32::from(limit % 6));
+        MetricPlan {
+            interval: interval.map(seconds),
+            initial_delay: seconds(delay),
+            count,
+            failure_limit,
+            inconclusive_limit,
+            consecutive_error_limit,
+            consecutive_success_limit,
+            success: None,
+            failure: None,
+            ..lettered("m")
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_is_never_due_after_it_advanced_and_never_changes_its_mind(
+        plans in prop::collection::vec(any_plan(), 1..4),
+        steps in prop::collection::vec((0..40_000_u64, 0..5_usize), 1..60),
+    ) {
+        let conditions = lettered("m");
+        let with_conditions = |plan: &MetricPlan| MetricPlan {
+            success: conditions.success.clone(),
+            failure: conditions.failure.clone(),
+            ..plan.clone()
+        };
+        let mut run = AnalysisRun::start(&[template(plans.iter().map(with_conditions).collect())], START);
+        let (mut now, mut over) = (START, None);
+        for (millis, traffic) in steps {
+            now = now + Duration::from_millis(millis);
+            run.advance(now, &|_, _| letter(['S', 'F', 'I', 'E', 'N'][traffic]));
+            prop_assert!(run.deadline().is_none_or(|deadline| deadline > now), "due {:?} at {now:?}", run.deadline());
+            prop_assert_eq!(run.deadline().is_none(), run.phase() != AnalysisPhase::Running);
+            prop_assert!(over.is_none_or(|phase| phase == run.phase()));
+            over = Some(run.phase()).filter(|phase| *phase != AnalysisPhase::Running);
+            prop_assert!(run.measurements().all(|(_, kept)| kept.len() <= MEASUREMENTS_KEPT));
+            prop_assert!(run.waiting_since().is_none() || run.phase() == AnalysisPhase::Running);
+        }
+    }
 }
