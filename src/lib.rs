@@ -1,5 +1,7 @@
 #![doc = "Serin, a mesh-free canary proxy."]
 
+pub mod admin;
+pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -12,3 +14,4 @@ pub mod publish;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
+pub mod words;
