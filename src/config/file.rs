@@ -123,7 +123,7 @@ fn limits(at: &At<'_>, report: &mut Report) -> Option<Limits> {
 
 fn workers(at: &At<'_>, report: &mut Report) -> Option<usize> {
     let help = "write `auto` (one for each CPU) or a number from 1 to 1024";
-    let bad = || Problem { message: "is not a number of workers".to_owned(), help: help.to_owned(), fix: None };
+    let bad = || Problem::new("is not a number of workers", help);
     report
         .scalar(at, "`auto` or a number", |text| match (text, text.parse()) {
             ("auto", _) => Ok(None),
@@ -177,11 +177,8 @@ fn token(at: &At<'_>, report: &mut Report) -> Option<Secret> {
             if text.len() <= 1024 && text.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Ok(text.to_owned());
             }
-            Err(Problem {
-                message: "is not a possible token".to_owned(),
-                help: "a token has at most 1024 printable ASCII characters without spaces".to_owned(),
-                fix: None,
-            })
+            let help = "a token has at most 1024 printable ASCII characters without spaces";
+            Err(Problem::new("is not a possible token", help))
         })
         .filter(|text| !text.is_empty())
         .map(Secret::new)

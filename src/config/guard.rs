@@ -106,10 +106,9 @@ fn latency(at: &At<'_>, report: &mut Report) -> Option<LatencyLimit> {
         report.scalar(&at, "a number such as `0.99`", |text| {
             let percent = text.strip_prefix(['p', 'P']).unwrap_or(text).parse::<f64>().ok();
             let percent = percent.filter(|percent| *percent > 1.0 && *percent < 100.0);
-            text.parse().ok().filter(|quantile| *quantile > 0.0 && *quantile < 1.0).ok_or_else(|| Problem {
-                message: "must be between 0 and 1".to_owned(),
-                help: "write a number as `0.99`".to_owned(),
-                fix: percent.map(|percent| format!("`{}`", percent / 100.0)),
+            text.parse().ok().filter(|quantile| *quantile > 0.0 && *quantile < 1.0).ok_or_else(|| {
+                let fix = percent.map(|percent| format!("`{}`", percent / 100.0));
+                Problem::new("must be between 0 and 1", "write a number as `0.99`").fix(fix)
             })
         })
     });
@@ -157,10 +156,9 @@ fn tolerance(at: &At<'_>, report: &mut Report) -> Option<(f64, f64)> {
             let points =
                 text.strip_suffix("pp").and_then(|number| format!("{}%", number.trim_end()).parse::<Weight>().ok());
             let fix = text.trim_end_matches('%').parse::<f64>().ok().map(|number| format!("`{number}pp`"));
-            points.map(Weight::ratio).ok_or_else(|| Problem {
-                message: "is a difference of percentages and is written in percentage points".to_owned(),
-                help: "write it as `0.1pp`".to_owned(),
-                fix,
+            points.map(Weight::ratio).ok_or_else(|| {
+                Problem::new("is a difference of shares and is written in percentage points", "write it as `0.1pp`")
+                    .fix(fix)
             })
         })
     });

@@ -215,8 +215,9 @@ fn args(at: &At<'_>, report: &mut Report) -> Vec<Arg> {
                 .help("keep one of them");
             continue;
         }
-        // A value of the wrong type is reported already; it must not be called missing as well.
-        read.push(Arg { name, value: value.map(Option::unwrap_or_default), span: name_at.span() });
+        // A value that is refused already must not be called missing as well.
+        let value = value.map(Option::unwrap_or_default).or_else(|| item.has("valueFrom").then(String::new));
+        read.push(Arg { name, value, span: name_at.span() });
     }
     read
 }
@@ -348,17 +349,14 @@ fn limit(at: &At<'_>, report: &mut Report) -> Option<u32> {
 
 fn condition(at: &At<'_>, report: &mut Report) -> Option<Condition> {
     report.scalar(at, "a condition such as `result.p95 <= 500`", |text| {
-        Condition::parse(text).map_err(|error| Problem {
-            message: format!("is not a usable condition: {error}"),
-            help: "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`".to_owned(),
-            fix: None,
-        })
+        let help = "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`";
+        Condition::parse(text).map_err(|error| Problem::new(format!("is not a usable condition: {error}"), help))
     })
 }
 
 fn provider<'a>(at: &At<'a>, report: &mut Report) -> Option<(Provider, Option<At<'a>>)> {
     let fields = report.fields(at, &shape::PROVIDER)?;
-    if matches!(&at.node.value, Value::Map(all) if !all.is_empty()) && fields.get("serin").is_none() {
+    if fields.get("serin").is_none() && at.has_any() {
         // What is there instead is reported already.
         return None;
     }
