@@ -192,7 +192,9 @@ impl Diagnostics {
         let mut text: String =
             shown.map(|item| renderer.render(&self.report(item)) + "\n\n").collect::<Vec<_>>().concat();
         if self.items.len() > SHOWN_MAX {
-            text += &format!("… and {} more\n\n", self.items.len() - SHOWN_MAX);
+            text += "… and ";
+            text += &(self.items.len() - SHOWN_MAX).to_string();
+            text += " more\n\n";
         }
         text + &self.closing()
     }

@@ -4,7 +4,7 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -25,7 +25,7 @@ pub const LISTENERS_MAX: usize = 64;
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 const SECOND: Duration = Duration::from_secs(1);
 /// What any wait of a client or upstream may be.
-const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
 
 /// Reads the whole file; none when anything is wrong. Relative folders are relative to `folder`.
 pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
@@ -216,15 +216,15 @@ fn clash(a: SocketAddr, b: SocketAddr) -> bool {
 }
 
 fn state(at: Option<&At<'_>>, folder: &Path, report: &mut Report) -> Option<State> {
-    let base = State { dir: folder.join("serin-state"), max_age: Duration::from_secs(24 * 3600) };
+    let base = State { dir: folder.join("serin-state"), max_age: Duration::from_hours(24) };
     let Some(at) = at else { return Some(base) };
     let fields = report.fields(at, &shape::STATE)?;
     let dir = fields.get("dir").map(|at| report.filled(&at, "a folder such as `./serin-state`"));
-    let max_age = fields.get("maxAge").map(|at| report.duration(&at, SECOND..=Duration::from_secs(366 * 24 * 3600)));
+    let max_age = fields.get("maxAge").map(|at| report.duration(&at, SECOND..=Duration::from_hours(366 * 24)));
     // `./x` is `x`: the path is shown to people.
     let below = |dir: String| folder.join(Path::new(&dir).strip_prefix(".").unwrap_or(Path::new(&dir)));
     Some(State {
-        dir: dir.map_or(Some(base.dir), |dir| dir.map(below)).map(PathBuf::from)?,
+        dir: dir.map_or(Some(base.dir), |dir| dir.map(below))?,
         max_age: max_age.unwrap_or(Some(base.max_age))?,
     })
 }

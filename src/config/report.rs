@@ -282,11 +282,10 @@ impl<'a> At<'a> {
     #[must_use]
     pub fn span(&self) -> Span {
         match &self.node.value {
-            Value::Scalar(_) | Value::Unresolved => self.node.span.clone(),
+            Value::Null => self.key_span.clone(),
             // Lists and mappings know only where they begin, which in block style is their first item.
             Value::List(_) | Value::Map(_) if self.node.span.is_empty() => self.key_span.clone(),
-            Value::List(_) | Value::Map(_) => self.node.span.clone(),
-            Value::Null => self.key_span.clone(),
+            _ => self.node.span.clone(),
         }
     }
 }
@@ -295,7 +294,7 @@ impl<'a> Fields<'a> {
     /// A field, if it is there.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<At<'a>> {
-        self.fields.get(name).map(|field| self.at.entry(field))
+        self.fields.get(name).map(|field| At { name: name.to_owned(), ..self.at.entry(field) })
     }
 
     /// A field that must be there; reports it if not.

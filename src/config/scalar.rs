@@ -7,10 +7,13 @@ use super::{
     diagnostic::Code,
     report::{At, Problem, Report},
 };
-use crate::engine::{endpoint::Endpoint, weight::Weight};
+use crate::engine::{
+    endpoint::Endpoint,
+    weight::{Weight, WeightError},
+};
 
 /// Longest duration in a file.
-const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+const DURATION_MAX: Duration = Duration::from_hours(366 * 24);
 const DURATION_HELP: &str = "write a duration with its unit, as `800ms`, `30s`, `5m` or `1h30m`";
 const SHARE_HELP: &str = "write a share with its unit, as `5%`, `0.25%` or `2500ppm`";
 
@@ -48,7 +51,7 @@ impl Report {
         self.scalar(at, "a number", |text| {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= min);
             value.ok_or_else(|| {
-                Problem::new(format!("must be a number of at least {min}"), &format!("write, say, `{}`", min + 0.25))
+                Problem::new(format!("must be a number of at least {min}"), format!("write, say, `{}`", min + 0.25))
             })
         })
     }
@@ -87,7 +90,8 @@ pub fn human(duration: Duration) -> String {
     let mut text = String::new();
     for (unit, size) in UNITS {
         if rest >= size {
-            text += &format!("{}{unit}", rest / size);
+            text += &(rest / size).to_string();
+            text += unit;
             rest %= size;
         }
     }
@@ -119,7 +123,7 @@ fn duration(text: &str) -> Result<Duration, Problem> {
         total = total.saturating_add(millis(number, *size).ok_or_else(bad)?);
         rest = tail;
     }
-    let value = u64::try_from(total).map(Duration::from_millis).unwrap_or(Duration::MAX);
+    let value = u64::try_from(total).map_or(Duration::MAX, Duration::from_millis);
     if text.is_empty() {
         Err(bad())
     } else if value > DURATION_MAX {
@@ -145,14 +149,17 @@ fn millis(number: &str, size: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let scale = 10_u128.checked_pow(u32::try_from(part.len()).ok()?)?;
     let part = u128::from(digits::<u32>(part)?) * size;
-    (part % scale == 0).then_some(u128::from(digits::<u32>(whole)?) * size + part / scale)
+    part.is_multiple_of(scale).then_some(u128::from(digits::<u32>(whole)?) * size + part / scale)
 }
 
 fn share(text: &str) -> Result<Weight, Problem> {
     if text.parse::<f64>().is_ok() {
         return Err(Problem::new("is a share and needs a unit", SHARE_HELP).fix(in_percent(text)));
     }
-    text.parse().map_err(|error| Problem::new(format!("is not a share: {error}"), SHARE_HELP))
+    text.parse().map_err(|error| match error {
+        WeightError::Form => Problem::new("is not a share", SHARE_HELP),
+        WeightError::TooLarge | WeightError::TooFine => Problem::new(format!("is out of range: {error}"), SHARE_HELP),
+    })
 }
 
 /// A bare number in percent; below 1 it may be meant as a part of 1 as well.
@@ -178,16 +185,13 @@ fn size(text: &str) -> Option<u64> {
 fn address(text: &str) -> Result<SocketAddr, Problem> {
     let help = "write an IP address and a port, as `0.0.0.0:8080`, `127.0.0.1:8080` or `[::]:8080`";
     text.parse().map_err(|_| {
-        let port = text.strip_prefix(':').unwrap_or(text);
-        let fix = if port.parse::<u16>().is_ok() {
+        let port_after = |prefix| text.strip_prefix(prefix).filter(|port| digits::<u16>(port).is_some());
+        let fix = port_after("localhost:").map(|port| format!("`127.0.0.1:{port}`"));
+        let fix = fix.or_else(|| port_after("*:").map(|port| format!("`0.0.0.0:{port}`")));
+        let fix = fix.or_else(|| {
+            let port = port_after(":").or_else(|| port_after(""))?;
             Some(format!("`0.0.0.0:{port}` (all addresses) or `127.0.0.1:{port}` (this machine only)"))
-        } else if let Some(port) = text.strip_prefix("localhost:").filter(|port| port.parse::<u16>().is_ok()) {
-            Some(format!("`127.0.0.1:{port}`"))
-        } else if let Some(port) = text.strip_prefix("*:").filter(|port| port.parse::<u16>().is_ok()) {
-            Some(format!("`0.0.0.0:{port}`"))
-        } else {
-            None
-        };
+        });
         Problem::new("is not an address to listen on", help).fix(fix)
     })
 }

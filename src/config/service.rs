@@ -104,7 +104,7 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
     let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
     Some(ServicePlan {
         name: ServiceName::new(name?).ok()?,
-        versions: versions.into_iter().flat_map(|(_, plan)| plan).collect(),
+        versions: versions.into_iter().filter_map(|(_, plan)| plan).collect(),
         stable: stable?,
         wish,
         force_header: assign.force_header,
@@ -277,8 +277,7 @@ fn sticky(at: &At<'_>, report: &mut Report) -> Option<StickyPlan> {
         }
     }
     let cookie = fields.get("name").map_or(Some("serin".to_owned()), |at| token(&at, "a cookie's name", report));
-    let ttl =
-        fields.get("ttl").map(|at| report.duration(&at, Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600)));
+    let ttl = fields.get("ttl").map(|at| report.duration(&at, Duration::from_secs(1)..=Duration::from_hours(366 * 24)));
     Some(StickyPlan { cookie: cookie?, ttl: ttl.flatten() })
 }
 

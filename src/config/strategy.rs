@@ -13,7 +13,7 @@ use super::{
 };
 use crate::engine::{
     plan::{Guard, OnNoTraffic, Pause, Step, Strategy},
-    weight::Weight,
+    weight::{Weight, WeightError},
 };
 
 /// Most steps of a strategy.
@@ -21,11 +21,11 @@ pub const STEPS_MAX: usize = 100;
 
 /// The steps where none are written, in percent, each held for [`HOLD`].
 const STEPS: [u32; 4] = [1, 5, 25, 50];
-const HOLD: Duration = Duration::from_secs(2 * 60);
-const NO_TRAFFIC_FOR: Duration = Duration::from_secs(10 * 60);
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const HOLD: Duration = Duration::from_mins(2);
+const NO_TRAFFIC_FOR: Duration = Duration::from_mins(10);
+const DAY: Duration = Duration::from_hours(24);
 /// How long a step may hold.
-const HOLDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
+const HOLDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(30 * 24);
 
 /// The strategy of a service in either form.
 pub fn strategy(
@@ -179,7 +179,10 @@ fn set_weight(at: &At<'_>, max: u64, report: &mut Report) -> Option<Weight> {
             let fix = format!("`{text}%`");
             return Err(bad("needs a unit unless it is a whole number".to_owned()).fix(Some(fix)));
         }
-        text.parse().map_err(|error| bad(format!("is not a weight: {error}")))
+        text.parse().map_err(|error| match error {
+            WeightError::Form => bad("is not a weight".to_owned()),
+            WeightError::TooLarge | WeightError::TooFine => bad(format!("is out of range: {error}")),
+        })
     })
 }
 
@@ -193,10 +196,8 @@ fn pause(at: &At<'_>, report: &mut Report) -> Option<Pause> {
     }
     if let Value::Scalar(scalar) = &at.node.value {
         let found = report.error(Code::WrongType, &at.span(), "`pause` must be a mapping, not a single value");
-        found.help(match scalar.substituted {
-            false => format!("write `pause: {{ duration: {} }}`", scalar.text),
-            true => "write `pause: { duration: … }`".to_owned(),
-        });
+        let duration = if scalar.substituted { "…" } else { &scalar.text };
+        found.help(format!("write `pause: {{ duration: {duration} }}`"));
         return None;
     }
     let fields = report.fields(at, &shape::PAUSE)?;

@@ -54,7 +54,7 @@ fn the_small_sample_means_what_it_says() {
     let wish = service.wish.as_ref().unwrap();
     assert_eq!((wish.version.as_str(), &*wish.revision), ("v2", ""));
     assert_eq!(service.timeouts, Timeouts::default());
-    let hold = Step::Pause(Pause::For(Duration::from_secs(120)));
+    let hold = Step::Pause(Pause::For(Duration::from_mins(2)));
     let steps = [1, 5, 25, 50].map(|p| [Step::SetWeight(percent(p)), hold.clone()]).concat();
     assert_eq!(service.strategy.steps, steps);
     let error_rate = ErrorRateLimit { max: 0.02, window: Duration::from_secs(10), min_requests: 50 };
@@ -75,7 +75,7 @@ fn what_is_not_written_is_as_documented() {
     assert_eq!(strategy.steps, parsed(&with("steps: [1%, 5%, 25%, 50%]\nhold: 2m")).services[0].strategy.steps);
     assert_eq!(strategy.guard, Guard::default());
     assert_eq!(strategy.on_no_traffic, OnNoTraffic::Wait);
-    assert_eq!(strategy.no_traffic_for, Duration::from_secs(600));
+    assert_eq!(strategy.no_traffic_for, Duration::from_mins(10));
     assert_eq!(strategy, parsed(&with("strategy: { canary: {} }")).services[0].strategy);
 }
 
@@ -98,14 +98,14 @@ strategy:
     assert_eq!(service.wish.unwrap().revision, "abc");
     assert_eq!(service.force_header.as_deref(), Some("x-canary"));
     let sticky = service.sticky.unwrap();
-    assert_eq!((&*sticky.cookie, sticky.ttl), ("serin", Some(Duration::from_secs(3600))));
+    assert_eq!((&*sticky.cookie, sticky.ttl), ("serin", Some(Duration::from_hours(1))));
     let weights = [5_000, 1_000, 1_000].map(|ppm| Step::SetWeight(Weight::from_ppm(ppm).unwrap()));
     let pauses = [Pause::Person, Pause::Requests(20)].map(Step::Pause);
     assert_eq!(service.strategy.steps, [&weights[..], &pauses].concat());
     let guard = service.strategy.guard;
     assert_eq!((guard.share_test, guard.consecutive_errors, guard.on_failure), (None, 0, OnFailure::Pause));
     assert_eq!(service.strategy.on_no_traffic, OnNoTraffic::Abort);
-    assert_eq!(service.strategy.deadline, Some(Duration::from_secs(12 * 3600)));
+    assert_eq!(service.strategy.deadline, Some(Duration::from_hours(12)));
 }
 
 #[test]
