@@ -1,4 +1,4 @@
-#![doc = "Serin, a mesh-free canary proxy."]
+#![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod admin;
 pub mod api;
@@ -10,7 +10,9 @@ pub mod demo;
 pub mod engine;
 pub mod measure;
 pub mod outbound;
+pub mod proxy;
 pub mod publish;
+pub mod server;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
