@@ -375,7 +375,7 @@ fn in_one_line(error: &str) -> String {
     let place = error.split_once("--> ").and_then(|(_, rest)| rest.lines().next()?.split_once(':'));
     let cause = error.lines().rev().find_map(|line| line.trim_start().strip_prefix("= "));
     match (place, cause) {
-        (Some((line, column)), Some(cause)) if line == "1" => format!("at character {column}: {cause}"),
+        (Some(("1", column)), Some(cause)) => format!("at character {column}: {cause}"),
         (Some((line, column)), Some(cause)) => format!("at line {line}, character {column}: {cause}"),
         _ => error.replace('\n', " "),
     }

@@ -13,7 +13,10 @@ use super::{
     whole::{is_answered, mutated, percent, sample},
 };
 use crate::engine::{
-    analysis::template::{Arm, Provider},
+    analysis::{
+        condition::Condition,
+        template::{Arm, Provider},
+    },
     plan::{ErrorRateLimit, Guard, LatencyLimit, Pause, Step},
     table::Timeouts,
     weight::Weight,
@@ -75,7 +78,7 @@ fn the_full_sample_means_what_it_says() {
     let [p95, success] = &template.metrics[..] else { panic!("two metrics") };
     assert_eq!((p95.interval, p95.count), (Some(Duration::from_secs(10)), Some(3)));
     assert_eq!((p95.failure_limit, p95.consecutive_error_limit, p95.initial_delay), (2, 4, Duration::from_secs(5)));
-    assert_eq!(p95.failure.as_ref().map(|condition| condition.source()), Some("result.p95 >= asFloat(args.limit)"));
+    assert_eq!(p95.failure.as_ref().map(Condition::source), Some("result.p95 >= asFloat(args.limit)"));
     assert_eq!(p95.success, None);
     assert_eq!((success.interval, success.count, success.consecutive_error_limit), (None, None, 4));
     assert_eq!(success.provider, Provider::Serin { version: Arm::Canary, window: Duration::from_mins(1) });
