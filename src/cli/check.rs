@@ -3,39 +3,28 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-
-use super::exit::Exit;
+use super::{Global, exit::Exit, output::Format};
 use crate::{
     config::{self, Checked, Config},
     engine::plan::{Pause, Step},
 };
 
-/// Check a config file without starting anything.
+/// Check a config file without starting anything
+///
+/// All errors at once, each with file, line, column and advice. Exits 0 when the file is right, 3 when not.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  serin check
+  serin check config/serin.yaml --output json")]
 pub struct Args {
-    /// The file [default: $SERIN_CONFIG, then ./serin.yaml, then config/serin.yaml].
+    /// The file [default: $SERIN_CONFIG, then ./serin.yaml, then config/serin.yaml]
     file: Option<PathBuf>,
-    /// The file, as for the other verbs.
-    #[arg(long, value_name = "FILE", conflicts_with = "file")]
-    config: Option<PathBuf>,
-    /// How to say it.
-    #[arg(long, short, value_enum, default_value_t)]
-    output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Output {
-    /// For people.
-    #[default]
-    Table,
-    /// For machines.
-    Json,
 }
 
 /// Checks the file. The verdict goes to stdout, as it is what was asked for.
-pub fn run(args: &Args) -> Exit {
-    let named = args.file.as_deref().or(args.config.as_deref());
+pub(super) fn run(args: &Args, global: &Global) -> Exit {
+    let named = args.file.as_deref().or(global.config.as_deref());
     let path = match config::locate(named, Path::new(""), &config::process_environment) {
         Ok(path) => path,
         Err(error) => {
@@ -47,15 +36,16 @@ pub fn run(args: &Args) -> Exit {
         Ok(text) => config::check(&text, &path, &config::process_environment),
         Err(diagnostics) => Checked { config: None, diagnostics },
     };
-    match (args.output, &config) {
-        (Output::Json, _) => anstream::println!("{:#}", diagnostics.to_json()),
-        (Output::Table, Some(config)) if diagnostics.items().is_empty() => {
+    match (global.output, &config) {
+        (Format::Json, _) => anstream::println!("{:#}", diagnostics.to_json()),
+        (Format::Yaml, _) => anstream::print!("{}", serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default()),
+        (Format::Table, Some(config)) if diagnostics.items().is_empty() => {
             anstream::println!("{}: ok · {}", path.display(), summary(config));
         }
-        (Output::Table, Some(config)) => {
+        (Format::Table, Some(config)) => {
             anstream::println!("{}\n{}: ok · {}", diagnostics.styled(), path.display(), summary(config));
         }
-        (Output::Table, None) => anstream::println!("{}", diagnostics.styled()),
+        (Format::Table, None) => anstream::println!("{}", diagnostics.styled()),
     }
     if config.is_some() { Exit::Done } else { Exit::ConfigInvalid }
 }
@@ -83,13 +73,16 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Cli {
+    struct Line {
+        #[command(flatten)]
+        global: Global,
         #[command(flatten)]
         args: Args,
     }
 
     fn exit(args: &[&str]) -> Exit {
-        run(&Cli::try_parse_from(["check"].iter().chain(args)).unwrap().args)
+        let line = Line::try_parse_from(["check"].iter().chain(args)).unwrap();
+        run(&line.args, &line.global)
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{
     service,
     settings::{Admin, Config, Limits, Listener, Secret, State},
     shape, template,
-    yaml::Node,
+    yaml::{Node, Value},
 };
 use crate::engine::table::Timeouts;
 
@@ -26,6 +26,19 @@ const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr:
 const SECOND: Duration = Duration::from_secs(1);
 /// What any wait of a client or upstream may be.
 const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
+
+/// Where a running process answers and keeps its state, as far as the file says so: also from a file that is refused for
+/// other reasons, since a person who asks for the status has not always mended the file first.
+pub fn reach(root: &Node, folder: &Path) -> Option<(Admin, State)> {
+    let mut report = Report::default();
+    let at = At::root(root);
+    let part = |name: &str| match &root.value {
+        Value::Map(fields) => fields.iter().find(|field| field.key == name).map(|field| at.entry(field)),
+        _ => None,
+    };
+    let (admin, _) = admin(part("admin").as_ref(), &mut report);
+    Some((admin?, state(part("state").as_ref(), folder, &mut report)?))
+}
 
 /// Reads the whole file; none when anything is wrong. Relative folders are relative to `folder`.
 pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {

@@ -86,6 +86,14 @@ pub fn check(text: &str, path: &Path, environment: &Environment<'_>) -> Checked 
     Checked { config, diagnostics: Diagnostics::new(shown, masked, report.into_found()) }
 }
 
+/// Where the process of this file answers and keeps its state; also from a file with errors elsewhere.
+#[must_use]
+pub fn reach(path: &Path, environment: &Environment<'_>) -> Option<(settings::Admin, settings::State)> {
+    let mut root = yaml::read(&read(path).ok()?).ok()?;
+    substitute::substitute(&mut root, environment, &mut Report::default());
+    file::reach(&root, path.parent().unwrap_or(Path::new("")))
+}
+
 /// Reads a file's text, at most [`FILE_BYTES_MAX`].
 ///
 /// # Errors
