@@ -70,7 +70,8 @@ pub fn templates<'a>(at: &At<'a>, report: &mut Report) -> Templates<'a> {
             Some(fields) => {
                 let args = fields.get("args").map(|at| args(&at, report)).unwrap_or_default();
                 let metrics = fields.need(report, "metrics", "give the template at least one metric");
-                (args, metrics.map(|at| metrics_of(&at, report)).unwrap_or_default())
+                let metrics = metrics.map(|at| metrics_of(&at, &args, report)).unwrap_or_default();
+                (args, metrics)
             }
         };
         let args = args.into_iter().map(|arg| (arg.name, arg.value)).collect();
@@ -235,10 +236,10 @@ fn args(at: &At<'_>, report: &mut Report) -> Vec<Arg> {
     read
 }
 
-fn metrics_of<'a>(at: &At<'a>, report: &mut Report) -> Vec<Metric<'a>> {
+fn metrics_of<'a>(at: &At<'a>, declared: &[Arg], report: &mut Report) -> Vec<Metric<'a>> {
     let mut read: Vec<Metric<'a>> = Vec::new();
     for item in report.items(at, TEMPLATES_MAX).unwrap_or_default() {
-        let Some(metric) = metric(&item, report) else { continue };
+        let Some(metric) = metric(&item, declared, report) else { continue };
         if let Some(first) = read.iter().find(|other| other.plan.name == metric.plan.name) {
             report
                 .error(Code::Conflict, &metric.span, "two metrics of this template have the same name")
@@ -249,15 +250,15 @@ fn metrics_of<'a>(at: &At<'a>, report: &mut Report) -> Vec<Metric<'a>> {
     read
 }
 
-fn metric<'a>(at: &At<'a>, report: &mut Report) -> Option<Metric<'a>> {
+fn metric<'a>(at: &At<'a>, declared: &[Arg], report: &mut Report) -> Option<Metric<'a>> {
     let fields = report.fields(at, &shape::METRIC)?;
     let name_at = fields.need(report, "name", "name the metric: `name: p95`");
     let name = name_at.as_ref().and_then(|at| service::name(at, report));
     let interval = fields.get("interval").map_or(Some(None), |at| report.duration(&at, INTERVAL).map(Some));
     let initial_delay = fields.get("initialDelay").map_or(Some(Duration::ZERO), |at| report.duration(&at, DELAY));
     let limits = limits(&fields, report);
-    let success = fields.get("successCondition").map_or(Some(None), |at| condition(&at, report).map(Some));
-    let failure = fields.get("failureCondition").map_or(Some(None), |at| condition(&at, report).map(Some));
+    let success = fields.get("successCondition").map_or(Some(None), |at| condition(&at, declared, report).map(Some));
+    let failure = fields.get("failureCondition").map_or(Some(None), |at| condition(&at, declared, report).map(Some));
     if (&success, &failure) == (&Some(None), &Some(None)) {
         report.missing(
             at,
@@ -358,16 +359,28 @@ fn limit(at: &At<'_>, report: &mut Report) -> Option<u32> {
     report.whole(at, 0..=1_000_000).and_then(|limit| u32::try_from(limit).ok())
 }
 
-fn condition(at: &At<'_>, report: &mut Report) -> Option<Condition> {
+fn condition(at: &At<'_>, declared: &[Arg], report: &mut Report) -> Option<Condition> {
     // The reason may repeat the text, which must not be shown if it is from the environment.
     let is_shown = matches!(&at.node.value, Value::Scalar(scalar) if !scalar.substituted);
-    report.scalar(at, "a condition such as `result.p95 <= 500`", |text| {
+    let condition = report.scalar(at, "a condition such as `result.p95 <= 500`", |text| {
         Condition::parse(text).map_err(|error| {
             let reason = if is_shown { format!(": {}", in_one_line(&error.to_string())) } else { String::new() };
             let help = "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`";
             Problem::new(format!("is not a usable condition{reason}"), help)
         })
-    })
+    })?;
+    let is_declared = |name: &str| declared.iter().any(|arg| arg.name == name);
+    for name in condition.args().iter().filter(|name| !is_declared(name)) {
+        let near = suggest::closest(name, declared.iter().map(|arg| &*arg.name)).filter(|_| is_shown);
+        let help = match near {
+            Some(near) => format!("did you mean `args.{near}`?"),
+            None => "add it to the template: `args: [{ name: …, value: … }]`".to_owned(),
+        };
+        let what = if is_shown { format!("`args.{name}`") } else { "an argument".to_owned() };
+        let message = format!("`{}` uses {what}, which the template does not declare", at.name);
+        report.error(Code::BadReference, &at.span(), message).help(help);
+    }
+    Some(condition)
 }
 
 /// A parser's report with an excerpt of its own as `at character 13: expected …`; anything else as it is.
