@@ -1,7 +1,8 @@
 //! The admin API's client: where the process answers, with which token, and what its answers mean for the exit code.
 
 use std::{
-    path::{Path, PathBuf},
+    net::{Ipv4Addr, Ipv6Addr},
+    path::Path,
     time::Duration,
 };
 
@@ -13,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Global, exit::Exit, output::Trouble};
+use crate::config;
 use crate::api::{Document, ErrorBody, ErrorDetail, ServiceList};
 
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:9900";
@@ -35,21 +37,27 @@ pub(super) struct Client {
     runtime: tokio::runtime::Runtime,
 }
 
-/// Finds the running process: `--admin` and `SERIN_TOKEN`, else the defaults beside the config file.
+/// Finds the running process: `--admin` and `SERIN_TOKEN`, else through the config file.
 fn locate(global: &Global) -> Result<Target, Trouble> {
-    let base = parse_url(global.admin.as_deref().unwrap_or(DEFAULT_ADMIN))?;
-    let token = match std::env::var("SERIN_TOKEN") {
-        Ok(token) if !token.trim().is_empty() => Some(token.trim().to_owned()),
-        _ if global.admin.is_some() => None,
-        _ => token_beside(global.config.as_deref()),
-    };
-    Ok(Target { base, token })
+    let token = std::env::var("SERIN_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+    if let Some(admin) = &global.admin {
+        return Ok(Target { base: parse_url(admin)?, token });
+    }
+    let environment = config::process_environment;
+    let file = config::locate(global.config.as_deref(), Path::new(""), &environment);
+    let found = file.ok().and_then(|file| config::reach(&file, &environment));
+    let Some((admin, state)) = found else { return Ok(Target { base: parse_url(DEFAULT_ADMIN)?, token }) };
+    let mut address = admin.listen;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    let written = admin.write_token.map(|token| token.reveal().to_owned());
+    let token = token.or(written).or_else(|| token_in(&state.dir));
+    Ok(Target { base: parse_url(&format!("http://{address}"))?, token })
 }
 
 /// The token that a running process made in its state folder.
-fn token_beside(config: Option<&Path>) -> Option<String> {
-    let found = ["serin.yaml", "config/serin.yaml"].map(PathBuf::from).into_iter().find(|path| path.exists());
-    let folder = config.map(Path::to_path_buf).or(found)?.parent()?.join("serin-state");
+fn token_in(folder: &Path) -> Option<String> {
     let token = std::fs::read_to_string(folder.join("write-token")).ok()?;
     Some(token.trim().to_owned()).filter(|token| !token.is_empty())
 }

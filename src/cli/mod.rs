@@ -2,14 +2,22 @@
 //! Reaches a running engine by HTTP alone.
 
 mod act;
+mod check;
 mod client;
+mod demo;
 mod events;
 pub mod exit;
 mod healthcheck;
 mod history;
+mod interrupt;
+mod load;
 mod output;
 mod reload;
+mod run;
 mod status;
+mod toy;
+mod try_;
+mod value;
 mod why;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -62,6 +70,10 @@ struct Global {
 /// The verbs, in the order of the help.
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Run(run::Args),
+    Demo(demo::Args),
+    Try(try_::Args),
+    Check(check::Args),
     Status(status::Args),
     Why(why::Args),
     History(history::Args),
@@ -76,11 +88,17 @@ enum Verb {
     SetWeight(act::SetWeightArgs),
     Reload(reload::Args),
     Healthcheck(healthcheck::Args),
+    Toy(toy::Args),
+    Load(load::Args),
 }
 
 impl Verb {
     fn run(&self, global: &Global) -> Exit {
         match self {
+            Self::Run(args) => run::run(args, global),
+            Self::Demo(args) => demo::run(args),
+            Self::Try(args) => try_::run(args),
+            Self::Check(args) => check::run(args, global),
             Self::Status(args) => output::finish(status::run(args, global)),
             Self::Why(args) => output::finish(why::run(args, global)),
             Self::History(args) => output::finish(history::run(args, global)),
@@ -95,6 +113,8 @@ impl Verb {
             Self::SetWeight(args) => output::finish(act::run(args, global)),
             Self::Reload(args) => output::finish(reload::run(args, global)),
             Self::Healthcheck(args) => output::finish(healthcheck::run(args, global)),
+            Self::Toy(args) => toy::run(args),
+            Self::Load(args) => load::run(args, global),
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn status(
     let canary = version(service, Role::Canary);
     if let Some(rollout) = &service.rollout {
         if !rollout.waiting.is_empty() {
-            let waiting = rollout.waiting.iter().map(|waiting| waiting_for(waiting, canary));
+            let waiting = rollout.waiting.iter().map(|waiting| awaited(waiting, canary));
             line("Waiting", &waiting.collect::<Vec<_>>().join("; "));
         }
         if let Some(canary) = canary {
@@ -141,8 +141,14 @@ pub(super) fn step_words(rollout: &RolloutView, step: usize) -> Option<&str> {
     step.checked_sub(1).and_then(|index| rollout.steps.get(index)).map(String::as_str)
 }
 
-/// What is awaited.
-pub(super) fn waiting_for(waiting: &Waiting, canary: Option<&VersionView>) -> String {
+/// One thing that is awaited, in a few words.
+#[must_use]
+pub fn waiting(waiting: &Waiting) -> String {
+    awaited(waiting, None)
+}
+
+/// The same with the canary's rate.
+pub(super) fn awaited(waiting: &Waiting, canary: Option<&VersionView>) -> String {
     match waiting {
         Waiting::Time { left } => format!("{} more", duration(*left)),
         Waiting::Requests { check, have, need, about } => {

@@ -4,7 +4,7 @@
 use super::{
     event::{cause, shares},
     quantity::{counted, duration, latency, limit, number, quantile, share},
-    status::{amount, bound, check_name, evidence, step_named, step_words, version, waiting_for, whole_percent},
+    status::{amount, awaited, bound, check_name, evidence, step_named, step_words, version, whole_percent},
     style::{Mark, Style, Tone},
 };
 use crate::engine::{
@@ -175,7 +175,7 @@ fn waiting_in_full(waiting: &Waiting, canary: Option<&VersionView>) -> String {
     match waiting {
         Waiting::Time { left } => format!("time: {} of this step are left", duration(*left)),
         Waiting::Person => "a person: `serin promote` or `serin resume`".to_owned(),
-        _ => waiting_for(waiting, canary),
+        _ => awaited(waiting, canary),
     }
 }
 

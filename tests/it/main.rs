@@ -1,5 +1,7 @@
-//! Scenarios over real sockets and with the real binary, in one test program.
+//! The product as its users meet it: the real binary, real sockets, real upstreams.
 
 mod admin;
 mod cli;
+mod harness;
+mod promises;
 mod stage;

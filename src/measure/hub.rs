@@ -1,0 +1,278 @@
+//! Where the workers' slots meet the control thread: recorders hand them in, the one reader takes differences,
+//! a scrape takes totals. Workers are never stopped, and never wait for a reader.
+
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use super::{
+    refused::{Refused, RefusedReason},
+    slot::{Slot, SlotKey},
+    totals::Totals,
+};
+use crate::engine::{
+    names::{Generation, ServiceName, VersionName},
+    samples::{Counts, Samples, SlotSamples},
+    stats::latency::{BUCKETS, LatencyCounts},
+    table::Table,
+};
+
+/// All counters of the process.
+#[derive(Debug)]
+pub struct Hub {
+    workers: Vec<PerWorker>,
+    /// Readers alone take this lock.
+    kept: Mutex<Kept>,
+    reader_taken: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct PerWorker {
+    /// New slots until the next read: a lock that is held for a push or a swap of one vector.
+    fresh: Mutex<Vec<Arc<Slot>>>,
+    refused: Refused,
+}
+
+/// One worker's way to its slots.
+#[derive(Debug)]
+pub struct Recorder {
+    hub: Arc<Hub>,
+    worker: usize,
+    /// Weak, so that a slot nobody writes to any more can go.
+    slots: Vec<Weak<Slot>>,
+}
+
+/// The way to the differences. There is one, for the control thread: each fact is handed out once.
+#[derive(Debug)]
+pub struct Reader {
+    hub: Arc<Hub>,
+}
+
+impl Hub {
+    /// A hub for so many workers.
+    #[must_use]
+    pub fn new(workers: usize) -> Arc<Self> {
+        Arc::new(Self {
+            workers: (0..workers).map(|_| PerWorker::default()).collect(),
+            kept: Mutex::default(),
+            reader_taken: AtomicBool::new(false),
+        })
+    }
+
+    /// The recorder of a worker, to be used by that worker alone.
+    ///
+    /// # Panics
+    /// When `worker` is not under the number that the hub was made for.
+    #[must_use]
+    pub fn recorder(self: &Arc<Self>, worker: usize) -> Recorder {
+        assert!(worker < self.workers.len(), "worker {worker} of {}", self.workers.len());
+        Recorder { hub: Arc::clone(self), worker, slots: Vec::new() }
+    }
+
+    /// The reader; none when it was taken before.
+    #[must_use]
+    pub fn reader(self: &Arc<Self>) -> Option<Reader> {
+        (!self.reader_taken.swap(true, Relaxed)).then(|| Reader { hub: Arc::clone(self) })
+    }
+
+    /// Counts something that the proxy itself refused.
+    ///
+    /// # Panics
+    /// When `worker` is not under the number that the hub was made for.
+    pub fn refused(&self, worker: usize, reason: RefusedReason) {
+        self.workers[worker].refused.count(reason);
+    }
+
+    /// Refusals since the process started, of all workers.
+    #[must_use]
+    pub fn refused_total(&self, reason: RefusedReason) -> u64 {
+        self.workers.iter().map(|worker| worker.refused.total(reason)).sum()
+    }
+
+    /// The slots that were not let go yet. Holding one keeps it.
+    #[must_use]
+    pub fn slots(&self) -> Vec<Arc<Slot>> {
+        self.lock_kept().live.iter().map(|live| Arc::clone(&live.slot)).collect()
+    }
+
+    /// What was counted since the process started. Takes nothing away from the reader; no counter goes back from one
+    /// call to the next, except by [`Hub::forget_unconfigured`].
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let kept = self.lock_kept();
+        let mut totals = kept.carried.clone();
+        for live in &kept.live {
+            totals.add(&live.slot);
+        }
+        totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
+        totals
+    }
+
+    /// To be called when another table is in force: forgets the totals of versions that are no longer configured, or
+    /// a process that sees a new version every day would remember all of them. Slots that still have writers are
+    /// read until those are done.
+    pub fn forget_unconfigured(&self, table: &Table) {
+        let configured = |service: &ServiceName, version: &VersionName| {
+            let mut services = table.services.iter().filter(|s| s.name == *service);
+            services.any(|s| s.versions.iter().any(|v| v.name == *version))
+        };
+        let mut kept = self.lock_kept();
+        kept.carried.series.retain(|series, _| configured(&series.service, &series.version));
+        for live in &mut kept.live {
+            live.configured = configured(&live.slot.key().service, &live.slot.key().version);
+        }
+    }
+
+    /// The slots, with those that were handed in since the last look.
+    fn lock_kept(&self) -> MutexGuard<'_, Kept> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        for worker in &self.workers {
+            let fresh = mem::take(&mut *worker.fresh.lock().unwrap_or_else(PoisonError::into_inner));
+            kept.live.extend(fresh.into_iter().map(Live::new));
+        }
+        kept
+    }
+}
+
+impl Recorder {
+    /// This worker's slot for a key, found or made. Takes a lock only to make one; keep the result for as long as
+    /// requests may be counted under the key.
+    pub fn slot(&mut self, key: SlotKey) -> Arc<Slot> {
+        self.slots.retain(|slot| slot.strong_count() > 0);
+        if let Some(found) = self.slots.iter().filter_map(Weak::upgrade).find(|slot| *slot.key() == key) {
+            return found;
+        }
+        let slot = Arc::new(Slot::new(key));
+        self.slots.push(Arc::downgrade(&slot));
+        let mut fresh = self.hub.workers[self.worker].fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        fresh.push(Arc::clone(&slot));
+        slot
+    }
+}
+
+impl Reader {
+    /// What was counted since the last call, merged over workers: one entry for each version and weight generation
+    /// with news, in rising order. Over all calls nothing is lost and nothing comes twice.
+    ///
+    /// Slots of older weight generations that nobody writes to any more are read a last time and let go.
+    pub fn drain(&mut self) -> Samples {
+        let mut kept = self.hub.lock_kept();
+        let newest = newest_generations(&kept.live);
+        let mut news = News::default();
+        for mut live in mem::take(&mut kept.live) {
+            let key = live.slot.key();
+            let needed = live.configured && newest.get(&key.service) == Some(&key.weight_generation);
+            // Succeeds only when no writer is left, and then none can come back: what is read after it is final.
+            match if needed { Err(live.slot) } else { Arc::try_unwrap(live.slot) } {
+                Ok(slot) => {
+                    news.add(&slot, &mut live.seen);
+                    if live.configured {
+                        kept.carried.add(&slot);
+                    }
+                }
+                Err(slot) => {
+                    news.add(&slot, &mut live.seen);
+                    live.slot = slot;
+                    kept.live.push(live);
+                }
+            }
+        }
+        news.into_samples()
+    }
+}
+
+/// What the reading side holds.
+#[derive(Debug, Default)]
+struct Kept {
+    live: Vec<Live>,
+    /// The totals of slots that were let go.
+    carried: Totals,
+}
+
+/// A slot that may still be written to, and what of it was handed out already.
+#[derive(Debug)]
+struct Live {
+    slot: Arc<Slot>,
+    seen: Seen,
+    configured: bool,
+}
+
+impl Live {
+    fn new(slot: Arc<Slot>) -> Self {
+        let seen = Seen { evidence: Default::default(), latency: Box::new([0; BUCKETS]) };
+        Self { slot, seen, configured: true }
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    evidence: [Counts; 2],
+    latency: Box<[u64; BUCKETS]>,
+}
+
+/// Differences, as they are merged over workers.
+#[derive(Debug, Default)]
+struct News(BTreeMap<(ServiceName, VersionName, Generation), Merged>);
+
+#[derive(Debug, Default)]
+struct Merged {
+    evidence: [Counts; 2],
+    latency: BTreeMap<u16, u64>,
+    longest_error_run: u64,
+}
+
+impl News {
+    fn add(&mut self, slot: &Slot, seen: &mut Seen) {
+        let SlotKey { service, version, weight_generation, .. } = slot.key().clone();
+        let merged = self.0.entry((service, version, weight_generation)).or_default();
+        let totals = slot.evidence_totals();
+        for ((merged, seen), (requests, errors)) in merged.evidence.iter_mut().zip(&mut seen.evidence).zip(totals) {
+            *merged += Counts { requests: requests - seen.requests, errors: errors - seen.errors };
+            *seen = Counts { requests, errors };
+        }
+        for (bucket, seen) in (0_u16..).zip(seen.latency.iter_mut()) {
+            let total = slot.latency_total(usize::from(bucket));
+            if total > *seen {
+                *merged.latency.entry(bucket).or_default() += total - *seen;
+                *seen = total;
+            }
+        }
+        merged.longest_error_run = merged.longest_error_run.max(slot.longest_error_run());
+    }
+
+    fn into_samples(self) -> Samples {
+        let changed =
+            |merged: &Merged| merged.evidence.iter().any(|counts| counts.requests > 0) || !merged.latency.is_empty();
+        let slots = self.0.into_iter().filter(|(_, merged)| changed(merged));
+        let slots = slots.map(|((service, version, weight_generation), merged)| {
+            let [sampled, sticky] = merged.evidence;
+            SlotSamples {
+                service,
+                version,
+                weight_generation,
+                sampled,
+                sticky,
+                latency: LatencyCounts(merged.latency.into_iter().collect()),
+                longest_error_run: merged.longest_error_run,
+            }
+        });
+        Samples { slots: slots.collect() }
+    }
+}
+
+fn newest_generations(live: &[Live]) -> BTreeMap<ServiceName, Generation> {
+    let mut newest: BTreeMap<ServiceName, Generation> = BTreeMap::new();
+    for key in live.iter().map(|live| live.slot.key()) {
+        let generation = newest.entry(key.service.clone()).or_default();
+        *generation = key.weight_generation.max(*generation);
+    }
+    newest
+}
+
+#[cfg(test)]
+mod tests;

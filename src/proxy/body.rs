@@ -1,0 +1,389 @@
+//! Bodies on their way through: nothing is kept but the piece at hand, so whoever is slow slows the other side.
+//! Each body watches who is waited for, and a broken body is told apart by who broke it.
+
+use std::{
+    cell::Cell,
+    error::Error as StdError,
+    fmt,
+    pin::Pin,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::{
+    connection::StreamGuard,
+    deadline::{Coarse, Deadline},
+    headers,
+    outcome::Outcome,
+    pool::Lease,
+};
+use crate::measure::slot::Ending;
+
+/// How long a body is held back for the upstream's `100 Continue` (RFC 9110 10.1.1: not indefinitely).
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// How the client broke its request body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientFault {
+    /// Its framing is broken, or it was cut short.
+    Broken,
+    /// Nothing came for too long.
+    Silent,
+}
+
+/// What ends a body early, for hyper, which passes it on as the end of the connection or stream.
+#[derive(Debug)]
+pub(super) enum BodyError {
+    Client(ClientFault),
+    Upstream(Option<hyper::Error>),
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client(ClientFault::Broken) => "the client broke its request body",
+            Self::Client(ClientFault::Silent) => "the client's request body stood still for too long",
+            Self::Upstream(Some(_)) => "the response body ended early",
+            Self::Upstream(None) => "the response body stood still for too long",
+        })
+    }
+}
+
+impl StdError for BodyError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Upstream(Some(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What the request's body tells those who wait for the response.
+#[derive(Debug)]
+pub(super) struct Upload {
+    ended: Cell<bool>,
+    waits_for_client: Cell<bool>,
+    last_piece: Cell<Coarse>,
+    sent: Cell<Option<Instant>>,
+    fault: Cell<Option<ClientFault>>,
+}
+
+impl Upload {
+    /// All of it has been handed to the upstream.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.get()
+    }
+
+    /// When it had.
+    pub(super) fn sent(&self) -> Option<Instant> {
+        self.sent.get()
+    }
+
+    pub(super) fn fault(&self) -> Option<ClientFault> {
+        self.fault.get()
+    }
+
+    /// Since when the upstream alone is waited for; none while the client is.
+    pub(super) fn upstream_has_it_since(&self) -> Option<Coarse> {
+        (!self.waits_for_client.get()).then(|| self.last_piece.get())
+    }
+}
+
+/// The body of a request on its way to an upstream.
+#[derive(Debug)]
+pub(super) enum RequestBody {
+    None,
+    Stream(Box<Uploading>),
+}
+
+/// A body that is there.
+#[derive(Debug)]
+pub(super) struct Uploading {
+    incoming: Incoming,
+    upload: Rc<Upload>,
+    silence: Deadline,
+    silence_max: Duration,
+    gate: Option<Arc<Gate>>,
+}
+
+impl RequestBody {
+    /// A body that gives up when the client is silent for longer than `silence_max`.
+    pub(super) fn stream(incoming: Incoming, silence: Deadline, silence_max: Duration) -> (Self, Rc<Upload>) {
+        let upload = Rc::new(Upload {
+            ended: Cell::new(false),
+            waits_for_client: Cell::new(false),
+            last_piece: Cell::new(silence.ticks().now()),
+            sent: Cell::new(None),
+            fault: Cell::new(None),
+        });
+        let body = Uploading { incoming, upload: Rc::clone(&upload), silence, silence_max, gate: None };
+        (Self::Stream(Box::new(body)), upload)
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// Holds the body back until the gate opens.
+    pub(super) fn behind(&mut self, gate: Arc<Gate>) {
+        if let Self::Stream(body) = self {
+            body.silence.arm(CONTINUE_WAIT);
+            body.gate = Some(gate);
+        }
+    }
+}
+
+impl Uploading {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(gate) = &self.gate {
+            if gate.poll_open(cx).is_pending() && self.silence.poll_passed(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.gate = None;
+            self.silence.disarm();
+        }
+        match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(mut frame))) => {
+                self.client_gave();
+                if let Some(trailers) = frame.trailers_mut() {
+                    headers::for_trailers(trailers);
+                }
+                if self.incoming.is_end_stream() {
+                    self.end();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                self.client_gave();
+                self.end();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(_))) => self.fail(ClientFault::Broken),
+            Poll::Pending => {
+                if !self.upload.waits_for_client.replace(true) {
+                    self.silence.arm(self.silence_max);
+                }
+                if self.silence.poll_passed(cx).is_ready() {
+                    return self.fail(ClientFault::Silent);
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn client_gave(&self) {
+        if self.upload.waits_for_client.replace(false) {
+            self.silence.disarm();
+        }
+        self.upload.last_piece.set(self.silence.ticks().now());
+    }
+
+    fn end(&self) {
+        if !self.upload.ended.replace(true) {
+            self.upload.sent.set(Some(Instant::now()));
+        }
+    }
+
+    fn fail(&self, fault: ClientFault) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.upload.fault.set(Some(fault));
+        Poll::Ready(Some(Err(BodyError::Client(fault))))
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            Self::None => Poll::Ready(None),
+            Self::Stream(body) => body.poll_piece(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Stream(body) => body.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::None => SizeHint::with_exact(0),
+            Self::Stream(body) => body.incoming.size_hint(),
+        }
+    }
+}
+
+/// Keeps a body back until the upstream said `100 Continue`. hyper calls back from wherever, so it is `Sync`.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    open: AtomicBool,
+    waiting: AtomicWaker,
+}
+
+impl Gate {
+    pub(super) fn open(&self) {
+        self.open.store(true, Ordering::Release);
+        self.waiting.wake();
+    }
+
+    fn poll_open(&self, cx: &Context<'_>) -> Poll<()> {
+        self.waiting.register(cx.waker());
+        if self.open.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// The body of an answer on its way to the client.
+#[derive(Debug)]
+pub(super) struct ResponseBody {
+    kind: Kind,
+    stream: StreamGuard,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text(Option<Bytes>),
+    Relay(Box<Relay>),
+}
+
+/// What the proxy says itself.
+#[derive(Debug)]
+pub(super) enum Text {
+    /// Nothing.
+    Empty,
+    /// One line.
+    Line(&'static str),
+}
+
+/// An upstream's body. Dropped early, the client has gone, and the upstream's connection with it.
+#[derive(Debug)]
+pub(super) struct Relay {
+    pub(super) incoming: Incoming,
+    pub(super) lease: Option<Lease>,
+    pub(super) outcome: Option<Outcome>,
+    /// Passes when the upstream has sent nothing for `silence_max`.
+    pub(super) silence: Deadline,
+    pub(super) silence_max: Duration,
+    pub(super) upload: Option<Rc<Upload>>,
+}
+
+impl ResponseBody {
+    pub(super) fn text(text: Text, stream: StreamGuard) -> Self {
+        let bytes = match text {
+            Text::Empty => None,
+            Text::Line(line) => Some(Bytes::from(format!("{line}\n"))),
+        };
+        stream.waits_for_upstream(false);
+        Self { kind: Kind::Text(bytes), stream }
+    }
+
+    pub(super) fn relay(mut relay: Relay, stream: StreamGuard) -> Self {
+        relay.silence.disarm();
+        if relay.incoming.is_end_stream() {
+            relay.complete();
+        }
+        Self { kind: Kind::Relay(Box::new(relay)), stream }
+    }
+}
+
+impl Relay {
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &StreamGuard,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if stream.waits_for_upstream(false) {
+                    self.silence.disarm();
+                }
+                if let Some(trailers) = frame.trailers_mut() {
+                    headers::for_trailers(trailers);
+                }
+                if self.incoming.is_end_stream() {
+                    self.complete();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                self.complete();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.fail(&error.to_string());
+                Poll::Ready(Some(Err(BodyError::Upstream(Some(error)))))
+            }
+            Poll::Pending => {
+                stream.waits_for_upstream(true);
+                if !self.silence.is_armed() {
+                    self.silence.arm(self.silence_max);
+                }
+                if self.silence.poll_passed(cx).is_ready() {
+                    self.fail("the response body stood still for too long");
+                    return Poll::Ready(Some(Err(BodyError::Upstream(None))));
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The body is whole. The connection may serve another request, unless it still sends this one.
+    fn complete(&mut self) {
+        if let Some(outcome) = self.outcome.take() {
+            outcome.delivered();
+        }
+        let sent = self.upload.as_ref().is_none_or(|upload| upload.has_ended());
+        if let Some(lease) = self.lease.take_if(|_| sent) {
+            lease.give_back();
+        }
+    }
+
+    fn fail(&mut self, cause: &str) {
+        self.lease = None;
+        let Some(outcome) = self.outcome.take() else { return };
+        if self.upload.as_ref().is_some_and(|upload| upload.fault().is_some()) {
+            return outcome.delivered();
+        }
+        outcome.choice().log_failure(Ending::Truncated, cause);
+        outcome.failed(Ending::Truncated, 0);
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        match &mut this.kind {
+            Kind::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Kind::Relay(relay) => relay.poll_piece(cx, &this.stream),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Text(text) => text.is_none(),
+            Kind::Relay(relay) => relay.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Text(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Kind::Relay(relay) => relay.incoming.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A client's socket as hyper sees it: what was read to tell HTTP/1 from HTTP/2 is read again first, and it is noted
+//! that bytes moved, so that the worker's sweep can tell a slow client from a silent one.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+};
+
+use bytes::{Buf, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+/// Whether bytes have moved since the last look. Shared, as an upgraded connection must be `Send`; written by one thread.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    read: AtomicBool,
+    wrote: AtomicBool,
+}
+
+impl Activity {
+    /// Whether bytes came in since the last call.
+    pub(super) fn take_read(&self) -> bool {
+        take(&self.read)
+    }
+
+    /// Whether bytes went out since the last call.
+    pub(super) fn take_wrote(&self) -> bool {
+        take(&self.wrote)
+    }
+}
+
+/// The socket.
+#[derive(Debug)]
+pub(super) struct ClientIo {
+    stream: TcpStream,
+    unread: BytesMut,
+    activity: Arc<Activity>,
+}
+
+impl ClientIo {
+    pub(super) fn new(stream: TcpStream, unread: BytesMut, activity: Arc<Activity>) -> Self {
+        Self { stream, unread, activity }
+    }
+}
+
+impl AsyncRead for ClientIo {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.unread.has_remaining() {
+            let n = this.unread.len().min(buf.remaining());
+            buf.put_slice(&this.unread[..n]);
+            this.unread.advance(n);
+            if this.unread.is_empty() {
+                this.unread = BytesMut::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            this.activity.read.store(true, Relaxed);
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for ClientIo {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        note(&this.activity, Pin::new(&mut this.stream).poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        note(&this.activity, Pin::new(&mut this.stream).poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+fn note(activity: &Activity, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    if matches!(written, Poll::Ready(Ok(1..))) {
+        activity.wrote.store(true, Relaxed);
+    }
+    written
+}
+
+/// A plain load and store: there is one writer on each side, and a flag that is set again at once loses nothing.
+fn take(flag: &AtomicBool) -> bool {
+    let was = flag.load(Relaxed);
+    if was {
+        flag.store(false, Relaxed);
+    }
+    was
+}

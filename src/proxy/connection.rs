@@ -1,0 +1,371 @@
+//! One client's connection: HTTP/1 or HTTP/2 told apart by its first bytes, hyper as the server, and the deadlines
+//! that hyper leaves open: first byte, head, idle, and a client that does not take its answer.
+
+use std::{
+    cell::{Cell, RefCell},
+    convert::Infallible,
+    future::{Future, poll_fn},
+    io,
+    net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{io::AsyncReadExt, net::TcpStream};
+
+use super::{
+    Limits,
+    body::ResponseBody,
+    client_io::{Activity, ClientIo},
+    deadline::Coarse,
+    error::{Refusal, chain},
+    forward::forward,
+    listener::{Accepted, Admission},
+    worker::{LocalExec, Worker},
+};
+use crate::measure::RefusedReason;
+
+/// What an HTTP/2 client sends first (RFC 9113 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Enough for most request heads to come in with the first read.
+const FIRST_READ: usize = 4 * 1024;
+/// How long a tunnel may be silent both ways.
+const TUNNEL_IDLE: Duration = Duration::from_secs(60 * 60);
+/// Largest `headers` limit for which hyper parses heads on the stack.
+const HEADERS_ON_STACK: usize = 100;
+
+/// A connection, as its requests and the worker's sweep see it.
+#[derive(Debug)]
+pub(super) struct Conn {
+    worker: Rc<Worker>,
+    number: u64,
+    peer: SocketAddr,
+    /// The peer's address, for `X-Forwarded-For`.
+    client: HeaderValue,
+    limits: Limits,
+    activity: Arc<Activity>,
+    stage: Cell<Stage>,
+    /// When the silence that is waited for now is too long.
+    quiet_until: Cell<Coarse>,
+    streams: Cell<usize>,
+    waiting_for_upstream: Cell<usize>,
+    order: Cell<Order>,
+    waker: RefCell<Option<Waker>>,
+    _admission: Admission,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing whole has come yet.
+    Opening,
+    /// HTTP/1, between two requests.
+    Idle,
+    /// HTTP/1, within a head.
+    Head,
+    /// HTTP/2.
+    Http2,
+    /// Bytes of another protocol.
+    Tunnel,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Serve,
+    Drain,
+    End,
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
+    let Ok(mut stream) = TcpStream::from_std(accepted.stream) else { return };
+    if stream.set_nodelay(true).is_err() {
+        return; // It is gone already.
+    }
+    let conn = Conn::new(&worker, accepted.peer, accepted.limits, accepted.admission);
+    let mut unread = BytesMut::with_capacity(FIRST_READ);
+    let is_http2 = match conn.unless_ended(sniff(&mut stream, &mut unread)).await {
+        Some(Ok(Some(is_http2))) => is_http2,
+        Some(Ok(None) | Err(_)) | None => return,
+    };
+    let io = TokioIo::new(ClientIo::new(stream, unread, Arc::clone(&conn.activity)));
+    let ended = if is_http2 { serve_http2(&conn, io).await } else { serve_http1(&conn, io).await };
+    if let Some(Err(error)) = ended {
+        conn.count_client_error(&error);
+    }
+}
+
+/// Whether this is HTTP/2; none when the client left without a word.
+async fn sniff(stream: &mut TcpStream, unread: &mut BytesMut) -> io::Result<Option<bool>> {
+    loop {
+        if stream.read_buf(unread).await? == 0 {
+            return Ok(None);
+        }
+        let known = unread.len().min(PREFACE.len());
+        if unread[..known] != PREFACE[..known] {
+            return Ok(Some(false));
+        }
+        if known == PREFACE.len() {
+            return Ok(Some(true));
+        }
+    }
+}
+
+async fn serve_http1(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Result<()>> {
+    let mut server = http1::Builder::new();
+    server
+        .header_read_timeout(None)
+        .auto_date_header(false)
+        .max_header_size(conn.limits.header_bytes)
+        .max_buf_size(conn.limits.header_bytes.max(128 * 1024));
+    if conn.limits.headers > HEADERS_ON_STACK {
+        server.max_headers(conn.limits.headers);
+    }
+    let service = service_fn(|request| answer(Rc::clone(conn), request));
+    let connection = pin!(server.serve_connection(io, service).with_upgrades());
+    conn.drive(connection, |connection| connection.graceful_shutdown()).await
+}
+
+async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Result<()>> {
+    conn.stage.set(Stage::Http2);
+    conn.quiet_until.set(conn.worker.ticks.in_future(conn.limits.idle_timeout));
+    let header_list = u32::try_from(conn.limits.header_bytes).unwrap_or(u32::MAX);
+    let mut server = http2::Builder::new(LocalExec);
+    server
+        .max_concurrent_streams(conn.limits.h2_streams)
+        .initial_stream_window_size(64 * 1024)
+        .initial_connection_window_size(1024 * 1024)
+        .max_send_buf_size(64 * 1024)
+        .max_header_list_size(header_list)
+        .auto_date_header(false);
+    let shared = Rc::clone(conn);
+    let service = service_fn(move |request| answer(Rc::clone(&shared), request));
+    let connection = pin!(server.serve_connection(io, service));
+    conn.drive(connection, |connection| connection.graceful_shutdown()).await
+}
+
+/// A request's answer. A panic is this request's 500 and an alarm, not the end of anything else.
+async fn answer(conn: Rc<Conn>, request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
+    let answered = {
+        let mut forwarded = pin!(forward(&conn, request));
+        poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| forwarded.as_mut().poll(cx))) {
+            Ok(polled) => polled.map(Some),
+            Err(_panic) => Poll::Ready(None),
+        })
+        .await
+    };
+    Ok(answered.unwrap_or_else(|| {
+        tracing::error!(fault = "proxy", client = %conn.peer, "a request made the proxy panic; it got a 500");
+        let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
+        conn.worker.count_refused(refusal.reason);
+        refusal.answer(conn.begin_request().0)
+    }))
+}
+
+impl Conn {
+    fn new(worker: &Rc<Worker>, peer: SocketAddr, limits: Limits, admission: Admission) -> Rc<Self> {
+        let ip = peer.ip().to_canonical().to_string();
+        let conn = Rc::new(Self {
+            worker: Rc::clone(worker),
+            number: worker.next_connection(),
+            peer,
+            client: HeaderValue::from_str(&ip).unwrap_or_else(|_| HeaderValue::from_static("unknown")),
+            limits,
+            activity: Arc::default(),
+            stage: Cell::new(Stage::Opening),
+            quiet_until: Cell::new(worker.ticks.in_future(limits.header_timeout)),
+            streams: Cell::new(0),
+            waiting_for_upstream: Cell::new(0),
+            order: Cell::new(if worker.is_draining() { Order::End } else { Order::Serve }),
+            waker: RefCell::default(),
+            _admission: admission,
+        });
+        worker.register(conn.number, Rc::downgrade(&conn));
+        conn
+    }
+
+    pub(super) fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub(super) fn client(&self) -> &HeaderValue {
+        &self.client
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Counts a request as under way on this connection until the guard is dropped. False when the worker has too many.
+    pub(super) fn begin_request(self: &Rc<Self>) -> (StreamGuard, bool) {
+        if self.stage.get() != Stage::Http2 {
+            self.stage.set(Stage::Idle);
+        }
+        self.streams.set(self.streams.get() + 1);
+        self.waiting_for_upstream.set(self.waiting_for_upstream.get() + 1);
+        let has_room = self.worker.request_begins();
+        (StreamGuard { conn: Rc::clone(self), waits_for_upstream: Cell::new(true) }, has_room)
+    }
+
+    /// From now on the connection carries another protocol, until the guard is dropped.
+    pub(super) fn begin_tunnel(self: &Rc<Self>) -> StreamGuard {
+        let (guard, _) = self.begin_request();
+        self.stage.set(Stage::Tunnel);
+        self.quiet_until.set(self.worker.ticks.in_future(TUNNEL_IDLE));
+        guard
+    }
+
+    /// Ends the connection if the client has been silent for too long where it should not be.
+    pub(super) fn end_if_overdue(&self) {
+        let (read, wrote) = (self.activity.take_read(), self.activity.take_wrote());
+        let ticks = &self.worker.ticks;
+        match self.stage.get() {
+            Stage::Tunnel if read || wrote => self.quiet_until.set(ticks.in_future(TUNNEL_IDLE)),
+            Stage::Tunnel => {}
+            // The request has deadlines of its own while the upstream is waited for.
+            _ if self.waiting_for_upstream.get() > 0 => return,
+            _ if self.streams.get() > 0 && wrote => self.quiet_until.set(ticks.in_future(self.limits.idle_timeout)),
+            Stage::Idle if self.streams.get() == 0 && read => {
+                self.stage.set(Stage::Head);
+                self.quiet_until.set(ticks.in_future(self.limits.header_timeout));
+            }
+            _ => {}
+        }
+        if ticks.now() < self.quiet_until.get() {
+            return;
+        }
+        if self.streams.get() == 0 && matches!(self.stage.get(), Stage::Opening | Stage::Head) {
+            self.worker.count_refused(RefusedReason::HeaderTimeout);
+            self.worker.log.refused(self.peer, RefusedReason::HeaderTimeout, "no whole request head in time");
+        }
+        self.give_order(Order::End);
+    }
+
+    /// Takes no further requests: `Connection: close` or GOAWAY, and an end at once where nothing is under way.
+    pub(super) fn drain(&self) {
+        let nothing_came = self.streams.get() == 0 && matches!(self.stage.get(), Stage::Opening | Stage::Idle);
+        self.give_order(if nothing_came && !self.activity.take_read() { Order::End } else { Order::Drain });
+    }
+
+    fn give_order(&self, order: Order) {
+        self.order.set(order);
+        let waker = self.waker.borrow_mut().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Runs a part of the connection's life; none when the sweep ended it.
+    pub(super) async fn unless_ended<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if self.order.get() == Order::End {
+                return Poll::Ready(None);
+            }
+            self.listen(cx);
+            future.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    async fn drive<C>(&self, mut connection: Pin<&mut C>, drain: impl Fn(Pin<&mut C>)) -> Option<C::Output>
+    where
+        C: Future,
+    {
+        let mut draining = false;
+        poll_fn(|cx| {
+            match self.order.get() {
+                Order::End => return Poll::Ready(None),
+                Order::Drain if !draining => {
+                    draining = true;
+                    drain(connection.as_mut());
+                }
+                Order::Drain | Order::Serve => {}
+            }
+            self.listen(cx);
+            connection.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    /// Has this task woken for the next order.
+    fn listen(&self, cx: &Context<'_>) {
+        let waker = &mut *self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// What hyper refused by itself, without asking the service.
+    fn count_client_error(&self, error: &hyper::Error) {
+        let broken_http2 = chain(error)
+            .filter_map(|error| error.downcast_ref::<h2::Error>())
+            .any(|error| !error.is_io() && !error.is_remote());
+        let reason = if error.is_parse_too_large() {
+            RefusedReason::HeaderTooLarge
+        } else if error.is_parse() || broken_http2 {
+            RefusedReason::BadRequest
+        } else {
+            return; // It went away.
+        };
+        self.worker.count_refused(reason);
+        self.worker.log.refused(self.peer, reason, &error.to_string());
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.worker.unregister(self.number);
+    }
+}
+
+/// A request under way on a connection.
+#[derive(Debug)]
+pub(super) struct StreamGuard {
+    conn: Rc<Conn>,
+    waits_for_upstream: Cell<bool>,
+}
+
+impl StreamGuard {
+    /// Says who is waited for from now on; whether the upstream was before.
+    pub(super) fn waits_for_upstream(&self, waits: bool) -> bool {
+        let before = self.waits_for_upstream.replace(waits);
+        if before != waits {
+            let waiting = &self.conn.waiting_for_upstream;
+            waiting.set(if waits { waiting.get() + 1 } else { waiting.get().saturating_sub(1) });
+            if !waits {
+                self.conn.quiet_until.set(self.conn.worker.ticks.in_future(self.conn.limits.idle_timeout));
+            }
+        }
+        before
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.waits_for_upstream(false);
+        let conn = &self.conn;
+        conn.streams.set(conn.streams.get().saturating_sub(1));
+        conn.worker.request_ends();
+        if conn.streams.get() == 0 {
+            conn.quiet_until.set(conn.worker.ticks.in_future(conn.limits.idle_timeout));
+            // What came in so far was this request.
+            conn.activity.take_read();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The sticky cookie: found among what clients send, and written for those who have none.
+//! A value that is not an id counts as absent.
+
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::engine::sticky::{StickyId, StickyRule};
+
+/// The id in the first cookie of that name that holds one. HTTP/2 may spread cookies over several fields
+/// (RFC 9113 8.2.3); they are read as one.
+pub(super) fn sticky_id(headers: &HeaderMap, name: &str) -> Option<StickyId> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .flat_map(|field| field.as_bytes().split(|&b| b == b';'))
+        .filter_map(|pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        .find_map(StickyId::parse)
+}
+
+/// Gives a new client its id with the answer, unless the answer is marked as one that shared caches may keep:
+/// they would hand one client's id to all others.
+pub(super) fn hand_out(rule: &StickyRule, id: StickyId, answer: &mut HeaderMap) {
+    if is_for_shared_caches(answer) {
+        return;
+    }
+    let mut text = format!("{}={id}; Path=/; HttpOnly; SameSite=Lax", rule.cookie);
+    if let Some(ttl) = rule.ttl {
+        text = format!("{text}; Max-Age={}", ttl.as_secs());
+    }
+    // A cookie's name is checked with the config; one that is no header text hands out nothing.
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        answer.append(header::SET_COOKIE, value);
+    }
+}
+
+/// Joins HTTP/2's separate cookie fields, as HTTP/1 wants one (RFC 9113 8.2.3).
+pub(super) fn join_crumbs(headers: &mut HeaderMap) {
+    let mut fields = headers.get_all(header::COOKIE).iter();
+    let (Some(_), Some(_)) = (fields.next(), fields.next()) else { return };
+    let joined = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect::<Vec<_>>().join(&b"; "[..]);
+    if let Ok(value) = HeaderValue::from_bytes(&joined) {
+        headers.insert(header::COOKIE, value);
+    }
+}
+
+fn is_for_shared_caches(answer: &HeaderMap) -> bool {
+    answer.get_all(header::CACHE_CONTROL).iter().flat_map(|field| field.as_bytes().split(|&b| b == b',')).any(
+        |directive| {
+            let name = directive.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii();
+            name.eq_ignore_ascii_case(b"public") || name.eq_ignore_ascii_case(b"s-maxage")
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::{
+        names::{ServiceName, VersionName},
+        sticky::BucketKey,
+    };
+
+    fn with(name: &'static str, values: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn the_id_is_found_in_any_cookie_field_and_garbage_is_absent() {
+        let id = Some(StickyId(0x0123_4567_89ab_cdef));
+        for (fields, found) in [
+            (&["serin=0123456789abcdef"][..], id),
+            (&["a=b; serin=0123456789abcdef; c=d"], id),
+            (&["a=b", "serin=0123456789abcdef"], id),
+            (&["serin=garbage; serin=0123456789abcdef"], id),
+            (&["serin=0123456789ABCDEF"], None),
+            (&["serin=0123456789abcdef0"], None),
+            (&["xserin=0123456789abcdef"], None),
+            (&["serin"], None),
+            (&["serin=\"0123456789abcdef\""], None),
+            (&[], None),
+        ] {
+            assert_eq!(sticky_id(&with("cookie", fields), "serin"), found, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_client_gets_its_id_unless_caches_share_the_answer() {
+        let key = BucketKey::of(&ServiceName::new("web").unwrap(), &VersionName::new("v2").unwrap(), "");
+        let rule = |ttl| StickyRule { cookie: "serin".to_owned(), ttl, key };
+        let given = |ttl, cache: &[&'static str]| {
+            let mut answer = with("cache-control", cache);
+            hand_out(&rule(ttl), StickyId(1), &mut answer);
+            answer.get(header::SET_COOKIE).map(|value| value.to_str().unwrap().to_owned())
+        };
+        let session = "serin=0000000000000001; Path=/; HttpOnly; SameSite=Lax";
+        assert_eq!(given(None, &[]).as_deref(), Some(session));
+        assert_eq!(given(Some(Duration::from_secs(300)), &[]), Some(format!("{session}; Max-Age=300")));
+        assert_eq!(given(None, &["private, max-age=60"]).as_deref(), Some(session));
+        for shared in ["public", "max-age=60, Public", "s-maxage=60", "no-transform,s-maxage = 5"] {
+            assert_eq!(given(None, &[shared]), None, "{shared}");
+        }
+    }
+
+    #[test]
+    fn crumbs_become_one_field() {
+        let mut headers = with("cookie", &["a=b", "c=d; e=f"]);
+        join_crumbs(&mut headers);
+        assert_eq!(headers.get_all("cookie").iter().collect::<Vec<_>>(), ["a=b; c=d; e=f"]);
+    }
+}

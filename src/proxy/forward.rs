@@ -1,0 +1,356 @@
+//! The life of a request, top to bottom: check it, read the table once, choose a version, get a connection,
+//! look whether the choice still stands, send, and pass the answer on. Each step is a function with its own fault.
+
+use std::{pin::pin, rc::Rc, sync::Arc};
+
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, request::Parts};
+use http_body::Body as _;
+use hyper::{body::Incoming, client::conn::TrySendError, upgrade::OnUpgrade};
+
+use super::{
+    body::{ClientFault, Gate, Relay, RequestBody, ResponseBody, Upload},
+    check,
+    connection::{Conn, StreamGuard},
+    cookie,
+    deadline::{Coarse, Deadline, TICK, Ticks},
+    error::{self, Failure, Refusal},
+    headers::{self, Hop},
+    outcome::Outcome,
+    pool::Lease,
+    routing::{Choice, Routing},
+    upgrade,
+    worker::Worker,
+};
+use crate::{
+    engine::{
+        endpoint::UpstreamHttp,
+        split::{self, Reason},
+        sticky::StickyId,
+        table::{ServiceTable, Timeouts},
+    },
+    measure::RefusedReason,
+};
+
+const NO_SERVICE: Refusal =
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, RefusedReason::NoService, "no service is configured");
+const TOO_MANY: Refusal =
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, RefusedReason::RequestLimit, "too many requests under way");
+const BROKEN_BODY: Refusal = Refusal::new(StatusCode::BAD_REQUEST, RefusedReason::BrokenBody, "malformed request body");
+const SILENT_BODY: Refusal =
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, RefusedReason::BodyTimeout, "the request body came too slowly");
+
+/// Serves one request. Dropped, the client has gone.
+pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Response<ResponseBody> {
+    let (stream, has_room) = conn.begin_request();
+    if !has_room {
+        return refuse(conn, TOO_MANY, stream);
+    }
+    let (mut head, body) = request.into_parts();
+    if let Err(refusal) = check::request(&head, conn.limits().headers) {
+        return refuse(conn, refusal, stream);
+    }
+    let worker = conn.worker();
+    let routing = worker.routing();
+    let Some(claims) = routing.service().map(|service| Claims::of(service, &head.headers)) else {
+        return refuse(conn, NO_SERVICE, stream);
+    };
+    let Some(choice) = choose(worker, &routing, &claims) else { return refuse(conn, NO_SERVICE, stream) };
+    drop(routing); // It may be replaced while this request waits.
+
+    let on_upgrade = head.extensions.remove::<OnUpgrade>();
+    head.extensions.clear();
+    let hop = headers::for_upstreams(&mut head, conn.client());
+    let (body, upload) = request_body(conn, body);
+    let waiting = Waiting::begin(&worker.ticks, choice.service().timeouts);
+    let mut journey = Journey { worker, claims, hop, waiting, upload };
+    match journey.run(choice, Unsent { head, body }).await {
+        Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            switch_protocols(conn, journey, on_upgrade, arrival, stream)
+        }
+        Ok(arrival) => pass_on(journey, arrival, stream),
+        Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream),
+        Err(Stop::Broken(outcome, refusal)) => {
+            outcome.broken_by_client(refusal.status.as_u16());
+            refuse(conn, refusal, stream)
+        }
+    }
+}
+
+/// What a request brings to the choice, kept for when it must be made again.
+#[derive(Debug)]
+struct Claims {
+    force: Option<HeaderValue>,
+    sticky: Option<StickyId>,
+}
+
+impl Claims {
+    fn of(service: &ServiceTable, headers: &HeaderMap) -> Self {
+        let force = service.force_header.as_ref().and_then(|name| headers.get(name)).cloned();
+        let sticky = service.sticky.as_ref().and_then(|rule| cookie::sticky_id(headers, &rule.cookie));
+        Self { force, sticky }
+    }
+}
+
+/// Asks the engine which version it is, and takes the next of its endpoints.
+fn choose(worker: &Worker, routing: &Rc<Routing>, claims: &Claims) -> Option<Choice> {
+    let force = claims.force.as_ref().and_then(|value| value.to_str().ok());
+    let claims = split::Claims { force, sticky: claims.sticky };
+    Choice::new(routing, split::assign(routing.service()?, claims, || worker.draw()))
+}
+
+/// The body, if there is one, and what it tells about itself.
+fn request_body(conn: &Rc<Conn>, body: Incoming) -> (RequestBody, Option<Rc<Upload>>) {
+    if body.is_end_stream() {
+        return (RequestBody::None, None);
+    }
+    let silence = Deadline::new(&conn.worker().ticks);
+    let (body, upload) = RequestBody::stream(body, silence, conn.limits().body_timeout);
+    (body, Some(upload))
+}
+
+/// A request between its client and the version that will have it.
+#[derive(Debug)]
+struct Journey<'w> {
+    worker: &'w Worker,
+    claims: Claims,
+    hop: Hop,
+    waiting: Waiting,
+    upload: Option<Rc<Upload>>,
+}
+
+/// A request that can still go anywhere.
+#[derive(Debug)]
+struct Unsent {
+    head: Parts,
+    body: RequestBody,
+}
+
+/// A response head, and what it came over.
+#[derive(Debug)]
+struct Arrival {
+    response: Response<Incoming>,
+    lease: Lease,
+    outcome: Outcome,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+enum Stop {
+    Failed(Outcome, Failure),
+    Broken(Outcome, Refusal),
+}
+
+/// Which connections will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connections {
+    Any,
+    New,
+}
+
+impl Journey<'_> {
+    /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream
+    /// had closed, and nothing can have been done twice.
+    async fn run(&mut self, mut choice: Choice, mut unsent: Unsent) -> Result<Arrival, Stop> {
+        let mut lease = match self.lease(&mut choice, Connections::Any).await {
+            Ok(lease) => lease,
+            Err(failure) => return Err(Stop::Failed(Outcome::begin(choice), failure)),
+        };
+        let mut outcome = Outcome::begin(choice);
+        let mut is_first = true;
+        loop {
+            let (request, copy) = self.request_for(unsent, outcome.choice(), is_first && lease.is_reused());
+            outcome.sending();
+            let error = match self.answer(&mut lease, request).await {
+                Some(Ok(mut response)) => {
+                    let sent = self.upload.as_deref().and_then(Upload::sent);
+                    response.extensions_mut().remove::<hyper::ext::ReasonPhrase>();
+                    outcome.answered(response.status().as_u16(), sent);
+                    return Ok(Arrival { response, lease, outcome });
+                }
+                Some(Err(error)) => error,
+                None => return Err(Stop::Failed(outcome, Failure::no_head_in_time())),
+            };
+            if let Some(refusal) = self.clients_fault(&error) {
+                return Err(Stop::Broken(outcome, refusal));
+            }
+            let failure = Failure::of_attempt(error.error());
+            unsent = match repeatable(error, copy).filter(|_| is_first) {
+                Some(again) => again,
+                None => return Err(Stop::Failed(outcome, failure)),
+            };
+            is_first = false;
+            let mut choice = outcome.choice().clone();
+            lease = match self.lease(&mut choice, Connections::New).await {
+                Ok(lease) => lease,
+                Err(failure) => return Err(Stop::Failed(outcome, failure)),
+            };
+            if !choice.is_same_as(outcome.choice()) {
+                outcome.failed(failure.ending, 0);
+                outcome = Outcome::begin(choice);
+            }
+        }
+    }
+
+    /// A connection to the chosen version. The table may change while one is waited for: the choice is looked at again
+    /// at the last moment, so that nothing reaches a version after its weight was taken away.
+    async fn lease(&mut self, choice: &mut Choice, connections: Connections) -> Result<Lease, Failure> {
+        self.waiting.begin_attempt();
+        loop {
+            let pooled = if connections == Connections::Any { choice.pool().checkout() } else { None };
+            let lease = match pooled {
+                Some(lease) => Ok(lease),
+                None => match Ticks::until(&self.waiting.deadline, choice.pool().connect()).await {
+                    Some(connected) => connected.map_err(|error| Failure::not_connected(&error)),
+                    None => Err(Failure::no_connection_in_time()),
+                },
+            };
+            let routing = self.worker.routing();
+            if choice.holds_under(&routing) {
+                return lease;
+            }
+            lease.map(Lease::give_back).unwrap_or_default();
+            // A client that was promised an id keeps it.
+            self.claims.sticky = self.claims.sticky.or(choice.hand_out);
+            let Some(mut again) = choose(self.worker, &routing, &self.claims) else {
+                return Err(Failure::malformed("the service is no longer configured"));
+            };
+            again.hand_out = choice.hand_out.filter(|_| again.reason == Reason::Sticky);
+            *choice = again;
+            self.waiting.begin_attempt();
+        }
+    }
+
+    /// The request in this upstream's form, with a copy to send again where that is allowed.
+    fn request_for(&self, unsent: Unsent, choice: &Choice, copy: bool) -> (Request<RequestBody>, Option<Unsent>) {
+        let Unsent { mut head, mut body } = unsent;
+        let copy = (copy && body.is_none() && head.method.is_idempotent())
+            .then(|| Unsent { head: head.clone(), body: RequestBody::None });
+        let http = choice.version().http;
+        headers::for_one_upstream(&mut head, &self.hop, choice.endpoint(), http, !body.is_none());
+        let gate = head.headers.contains_key(header::EXPECT).then(Arc::<Gate>::default);
+        if let Some(gate) = &gate {
+            body.behind(Arc::clone(gate));
+        }
+        let mut request = Request::from_parts(head, body);
+        if let Some(gate) = gate {
+            hyper::ext::on_informational(&mut request, move |response| {
+                if response.status() == StatusCode::CONTINUE {
+                    gate.open();
+                }
+            });
+        }
+        (request, copy)
+    }
+
+    /// The response head; none when it did not come in time. While the client's body is what is waited for, time stands
+    /// still, and each piece of it begins the wait anew.
+    async fn answer(
+        &self,
+        lease: &mut Lease,
+        request: Request<RequestBody>,
+    ) -> Option<Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> {
+        let mut answer = pin!(lease.send(request));
+        loop {
+            let answered = Ticks::until(&self.waiting.deadline, answer.as_mut()).await;
+            if answered.is_some() || !self.waiting.goes_on(self.upload.as_deref()) {
+                return answered;
+            }
+        }
+    }
+
+    fn clients_fault(&self, error: &TrySendError<Request<RequestBody>>) -> Option<Refusal> {
+        match self.upload.as_deref().and_then(Upload::fault) {
+            Some(ClientFault::Silent) => Some(SILENT_BODY),
+            Some(ClientFault::Broken) => Some(BROKEN_BODY),
+            None => error::is_bodys_fault(error.error()).then_some(BROKEN_BODY),
+        }
+    }
+}
+
+/// The request once more, if that can do no harm: hyper gave it back unsent, or it is one that may be repeated.
+fn repeatable(mut error: TrySendError<Request<RequestBody>>, copy: Option<Unsent>) -> Option<Unsent> {
+    if copy.is_some() && error::is_stale_connection(error.error()) {
+        return copy;
+    }
+    let (head, body) = error.take_message()?.into_parts();
+    Some(Unsent { head, body })
+}
+
+/// How long one request waits for its upstream.
+#[derive(Debug)]
+struct Waiting {
+    deadline: Deadline,
+    timeouts: Timeouts,
+    end: Coarse,
+}
+
+impl Waiting {
+    fn begin(ticks: &Rc<Ticks>, timeouts: Timeouts) -> Self {
+        Self { deadline: Deadline::new(ticks), timeouts, end: ticks.in_future(timeouts.request) }
+    }
+
+    fn begin_attempt(&self) {
+        let attempt = self.deadline.ticks().in_future(self.timeouts.attempt);
+        self.deadline.arm_at(attempt.min(self.end));
+    }
+
+    /// Whether there is a reason to wait longer than to the deadline: the upstream has not had the request for so long.
+    fn goes_on(&self, upload: Option<&Upload>) -> bool {
+        let Some(upload) = upload else { return false };
+        let ticks = self.deadline.ticks();
+        let at = upload.upstream_has_it_since().unwrap_or_else(|| ticks.now()).after(self.timeouts.attempt).after(TICK);
+        self.deadline.arm_at(at);
+        at > ticks.now()
+    }
+}
+
+/// The answer as the client gets it; its body streams.
+fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Response<ResponseBody> {
+    let Arrival { response, lease, outcome } = arrival;
+    let (mut head, incoming) = response.into_parts();
+    headers::for_client(&mut head.headers);
+    head.version = Version::HTTP_11;
+    let service = outcome.choice().service();
+    if let (Some(id), Some(rule)) = (outcome.choice().hand_out, &service.sticky) {
+        cookie::hand_out(rule, id, &mut head.headers);
+    }
+    let relay = Relay {
+        incoming,
+        lease: Some(lease),
+        silence: journey.waiting.deadline,
+        silence_max: service.timeouts.idle,
+        upload: journey.upload,
+        outcome: Some(outcome),
+    };
+    Response::from_parts(head, ResponseBody::relay(relay, stream))
+}
+
+/// A 101: a tunnel if it was asked for, and the version's fault if not.
+fn switch_protocols(
+    conn: &Rc<Conn>,
+    journey: Journey<'_>,
+    on_upgrade: Option<OnUpgrade>,
+    arrival: Arrival,
+    stream: StreamGuard,
+) -> Response<ResponseBody> {
+    let Arrival { response, lease, outcome } = arrival;
+    let asked = journey.hop.upgrade.is_some() && outcome.choice().version().http == UpstreamHttp::H1;
+    let Some(client) = on_upgrade.filter(|_| asked) else {
+        return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
+    };
+    // The head was the answer; how long the tunnel lives says nothing about the version.
+    outcome.delivered();
+    upgrade::tunnel(conn, client, response, lease, stream)
+}
+
+fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<ResponseBody> {
+    outcome.choice().log_failure(failure.ending, &failure.cause);
+    outcome.failed(failure.ending, failure.status.as_u16());
+    failure.answer(stream)
+}
+
+fn refuse(conn: &Conn, refusal: Refusal, stream: StreamGuard) -> Response<ResponseBody> {
+    conn.worker().count_refused(refusal.reason);
+    conn.worker().log.refused(conn.peer(), refusal.reason, refusal.text);
+    refusal.answer(stream)
+}

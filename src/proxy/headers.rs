@@ -1,0 +1,290 @@
+//! What is taken off and put on heads as they pass: hop-by-hop fields (RFC 9110 7.6.1), framing, forwarding fields.
+//! Nominated fields go first and our own come last, so that no client can take ours away.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, header, request::Parts, uri};
+
+use super::{check, cookie};
+use crate::engine::endpoint::{Endpoint, UpstreamHttp};
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// What a request head said about its hop, once that is taken off.
+#[derive(Debug, Default)]
+pub(super) struct Hop {
+    /// The protocol that the client asks to switch to; never h2c.
+    pub(super) upgrade: Option<HeaderValue>,
+    /// The client takes trailers.
+    takes_trailers: bool,
+}
+
+/// Makes a checked request head ready for any upstream: without the client's hop, and with where it came from.
+/// Nobody's word about earlier hops is believed.
+pub(super) fn for_upstreams(head: &mut Parts, client: &HeaderValue) -> Hop {
+    let hop = Hop { upgrade: upgrade_of(head), takes_trailers: has_token(&head.headers, &header::TE, "trailers") };
+    strip_hop(&mut head.headers);
+    strip_claims(&mut head.headers);
+    if head.version == Version::HTTP_10 {
+        head.headers.remove(header::EXPECT);
+    }
+    if let Some(authority) = head.uri.authority()
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        head.headers.insert(header::HOST, host);
+    }
+    if head.uri.authority().is_some() {
+        head.uri = check::origin_form(&head.uri);
+    }
+    head.headers.insert(FORWARDED_FOR, client.clone());
+    head.headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+    if let Some(host) = head.headers.get(header::HOST).cloned() {
+        head.headers.insert(FORWARDED_HOST, host);
+    }
+    head.headers.append(header::VIA, HeaderValue::from_static(via(head.version)));
+    cookie::join_crumbs(&mut head.headers);
+    hop
+}
+
+/// Gives a head the form that this upstream speaks.
+pub(super) fn for_one_upstream(head: &mut Parts, hop: &Hop, endpoint: &Endpoint, http: UpstreamHttp, has_body: bool) {
+    if hop.takes_trailers {
+        head.headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+    match http {
+        UpstreamHttp::H1 => {
+            head.version = Version::HTTP_11;
+            // Only a client of HTTP/1.0 comes without.
+            if !head.headers.contains_key(header::HOST)
+                && let Ok(host) = HeaderValue::from_str(&endpoint.to_string())
+            {
+                head.headers.insert(header::HOST, host);
+            }
+            if let Some(protocol) = &hop.upgrade {
+                head.headers.insert(header::UPGRADE, protocol.clone());
+                head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            } else if hop.takes_trailers {
+                head.headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
+            }
+            if has_body && !head.headers.contains_key(header::CONTENT_LENGTH) {
+                head.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
+        }
+        UpstreamHttp::H2 => {
+            head.version = Version::HTTP_2;
+            let host = head.headers.remove(header::HOST);
+            let authority = host
+                .and_then(|host| uri::Authority::try_from(host.as_bytes()).ok())
+                .or_else(|| uri::Authority::try_from(endpoint.to_string()).ok());
+            let mut parts = uri::Parts::default();
+            parts.scheme = Some(uri::Scheme::HTTP);
+            parts.authority = authority;
+            parts.path_and_query = head.uri.path_and_query().cloned();
+            if let Ok(uri) = Uri::from_parts(parts) {
+                head.uri = uri;
+            }
+        }
+    }
+}
+
+/// Takes the upstream's hop off an answer. Framing is made anew for the client's hop: where an upstream sent both
+/// a length and a coding, the coding had decided, so the length is a lie.
+pub(super) fn for_client(answer: &mut HeaderMap) {
+    if answer.contains_key(header::TRANSFER_ENCODING) {
+        answer.remove(header::CONTENT_LENGTH);
+    }
+    strip_hop(answer);
+}
+
+/// Takes fields off trailers that may not be there.
+pub(super) fn for_trailers(trailers: &mut HeaderMap) {
+    strip_hop(trailers);
+    strip_claims(trailers);
+    for name in [header::HOST, header::CONTENT_LENGTH, header::SET_COOKIE, header::COOKIE, header::AUTHORIZATION] {
+        trailers.remove(name);
+    }
+}
+
+/// The protocol asked for, if this is an upgrade at all: HTTP/1.1 with the connection option. h2c would open
+/// a tunnel past every rule, and is obsolete (RFC 9113 3.1).
+fn upgrade_of(head: &Parts) -> Option<HeaderValue> {
+    let asked = head.headers.get(header::UPGRADE)?;
+    let nominated = has_token(&head.headers, &header::CONNECTION, "upgrade");
+    let single = head.headers.get_all(header::UPGRADE).iter().count() == 1;
+    let h2c = has_token(&head.headers, &header::UPGRADE, "h2c");
+    (head.version == Version::HTTP_11 && nominated && single && !h2c).then(|| asked.clone())
+}
+
+fn strip_hop(headers: &mut HeaderMap) {
+    let nominated: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
+        .filter_map(|token| HeaderName::from_bytes(token).ok())
+        .filter(|name| !matches!(*name, header::HOST | header::CONTENT_LENGTH))
+        .collect();
+    for name in nominated {
+        headers.remove(name);
+    }
+    for name in [
+        header::CONNECTION,
+        header::TE,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        KEEP_ALIVE,
+        PROXY_CONNECTION,
+        HTTP2_SETTINGS,
+    ] {
+        headers.remove(name);
+    }
+}
+
+/// Takes off what a client says about where it came from, under names with `_` too: CGI-like servers
+/// read those as the same names.
+fn strip_claims(headers: &mut HeaderMap) {
+    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name.as_str())).cloned().collect();
+    for name in claims {
+        headers.remove(name);
+    }
+}
+
+fn is_claim(name: &str) -> bool {
+    let starts = |prefix: &str| {
+        name.len() >= prefix.len() && name.bytes().zip(prefix.bytes()).all(|(a, b)| a == b || (a == b'_' && b == b'-'))
+    };
+    starts("x-forwarded-") || (starts("x-real-ip") && name.len() == 9) || name == "forwarded"
+}
+
+fn via(received: Version) -> &'static str {
+    match received {
+        Version::HTTP_10 => "1.0 serin",
+        Version::HTTP_2 => "2 serin",
+        _ => "1.1 serin",
+    }
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    tokens(headers, name).any(|one| one.eq_ignore_ascii_case(token.as_bytes()))
+}
+
+fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h [u8]> {
+    headers
+        .get_all(name)
+        .iter()
+        .flat_map(|field| field.as_bytes().split(|&b| b == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn forwarded(version: Version, headers: &[(&str, &str)]) -> (Parts, Hop) {
+        let mut request = Request::builder().version(version).uri("/p?q");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        let hop = for_upstreams(&mut head, &HeaderValue::from_static("192.0.2.7"));
+        (head, hop)
+    }
+
+    fn values<'h>(head: &'h Parts, name: &str) -> Vec<&'h str> {
+        head.headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn hop_by_hop_and_nominated_fields_go_and_ours_cannot_be_taken_away() {
+        let (head, hop) = forwarded(
+            Version::HTTP_11,
+            &[
+                ("host", "a.example"),
+                ("connection", "X-Secret, X-Forwarded-For, Host, Content-Length"),
+                ("connection", "keep-alive"),
+                ("content-length", "5"),
+                ("x-secret", "1"),
+                ("x-keep", "2"),
+                ("keep-alive", "timeout=5"),
+                ("proxy-connection", "close"),
+                ("te", "gzip"),
+                ("upgrade", "websocket"),
+                ("transfer-encoding", "chunked"),
+                ("http2-settings", "AAMAAABkAARAAAAAAAIAAAAA"),
+            ],
+        );
+        for gone in ["connection", "x-secret", "keep-alive", "proxy-connection", "te", "upgrade", "http2-settings"] {
+            assert_eq!(values(&head, gone), [""; 0], "{gone}");
+        }
+        assert_eq!(values(&head, "host"), ["a.example"]);
+        assert_eq!(values(&head, "content-length"), ["5"]);
+        assert_eq!(values(&head, "x-keep"), ["2"]);
+        assert_eq!(values(&head, "x-forwarded-for"), ["192.0.2.7"]);
+        assert!(hop.upgrade.is_none(), "not nominated by Connection");
+    }
+
+    #[test]
+    fn what_clients_say_about_earlier_hops_is_replaced() {
+        let (head, _) = forwarded(
+            Version::HTTP_11,
+            &[
+                ("host", "a.example:81"),
+                ("x-forwarded-for", "6.6.6.6"),
+                ("x-forwarded-for", "7.7.7.7"),
+                ("x_forwarded_for", "6.6.6.6"),
+                ("x-forwarded_proto", "https"),
+                ("x-forwarded-prefix", "/evil"),
+                ("x-real-ip", "6.6.6.6"),
+                ("forwarded", "for=6.6.6.6"),
+                ("via", "1.0 fred"),
+            ],
+        );
+        assert_eq!(values(&head, "x-forwarded-for"), ["192.0.2.7"]);
+        assert_eq!(values(&head, "x-forwarded-proto"), ["http"]);
+        assert_eq!(values(&head, "x-forwarded-host"), ["a.example:81"]);
+        assert_eq!(values(&head, "via"), ["1.0 fred", "1.1 serin"]);
+        for gone in ["x_forwarded_for", "x-forwarded_proto", "x-forwarded-prefix", "x-real-ip", "forwarded"] {
+            assert_eq!(values(&head, gone), [""; 0], "{gone}");
+        }
+    }
+
+    #[test]
+    fn only_a_real_upgrade_is_one() {
+        let upgrade = |version, connection, protocol| {
+            forwarded(version, &[("host", "a"), ("connection", connection), ("upgrade", protocol)]).1.upgrade
+        };
+        assert_eq!(upgrade(Version::HTTP_11, "keep-alive, Upgrade", "websocket").unwrap(), "websocket");
+        assert!(upgrade(Version::HTTP_10, "upgrade", "websocket").is_none());
+        assert!(upgrade(Version::HTTP_11, "keep-alive", "websocket").is_none());
+        assert!(upgrade(Version::HTTP_11, "upgrade, http2-settings", "h2c").is_none());
+        assert!(upgrade(Version::HTTP_11, "upgrade", "websocket, H2C").is_none());
+    }
+
+    #[test]
+    fn the_head_takes_the_form_its_upstream_speaks() {
+        let endpoint = Endpoint { host: "::1".into(), port: 80 };
+        let (mut head, hop) = forwarded(Version::HTTP_11, &[("host", "a.example"), ("te", "trailers, deflate")]);
+        for_one_upstream(&mut head, &hop, &endpoint, UpstreamHttp::H2, true);
+        assert_eq!(head.uri, "http://a.example/p?q");
+        assert_eq!((values(&head, "host").len(), values(&head, "te")), (0, vec!["trailers"]));
+
+        let (mut head, hop) = forwarded(Version::HTTP_10, &[]);
+        for_one_upstream(&mut head, &hop, &endpoint, UpstreamHttp::H1, true);
+        assert_eq!(values(&head, "host"), ["[::1]:80"]);
+        assert_eq!(values(&head, "transfer-encoding"), ["chunked"]);
+        assert_eq!((head.uri.to_string().as_str(), head.version), ("/p?q", Version::HTTP_11));
+    }
+
+    #[test]
+    fn an_answer_with_two_lengths_keeps_the_one_that_counts() {
+        let mut answer = HeaderMap::new();
+        answer.insert(header::CONTENT_LENGTH, HeaderValue::from_static("4"));
+        answer.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        answer.insert(header::CONNECTION, HeaderValue::from_static("x-hop"));
+        answer.insert("x-hop", HeaderValue::from_static("1"));
+        for_client(&mut answer);
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Listening sockets and the one thread that accepts: each connection goes to the worker with the fewest.
+//! Counts what is open, and refuses over the listener's limit.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::{
+    net::TcpListener,
+    runtime::Builder,
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::{Limits, ListenerSpec, worker::Order};
+use crate::measure::{Hub, RefusedReason};
+
+/// Handshakes that the kernel holds for us.
+const BACKLOG: i32 = 1024;
+/// How long accepting pauses when the process has no more descriptors or memory.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+/// What a client over the limit is told.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: text/plain; \
+charset=utf-8\r\nserin-error: connection_limit\r\ncontent-length: 21\r\n\r\ntoo many connections\n";
+
+/// A client's connection on its way to a worker.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) stream: StdStream,
+    pub(super) peer: SocketAddr,
+    pub(super) limits: Limits,
+    pub(super) admission: Admission,
+}
+
+/// Counts a connection as open until it is dropped.
+#[derive(Debug)]
+pub(super) struct Admission([Arc<AtomicUsize>; 2]);
+
+impl Admission {
+    fn new(counters: [&Arc<AtomicUsize>; 2]) -> Self {
+        Self(counters.map(|counter| {
+            counter.fetch_add(1, Relaxed);
+            Arc::clone(counter)
+        }))
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        for counter in &self.0 {
+            counter.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// A worker, as the acceptor sees it.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    /// Weak, so that the worker ends with the proxy.
+    pub(super) orders: mpsc::WeakUnboundedSender<Order>,
+    pub(super) load: Arc<AtomicUsize>,
+}
+
+/// Binds a listening socket. The error names the address.
+pub(super) fn bind(spec: &ListenerSpec) -> io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(spec.addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&spec.addr.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(StdListener::from(socket))
+}
+
+/// Starts the accepting thread. It ends, and its sockets close, once `stop` is dropped or set.
+pub(super) fn start(
+    listeners: Vec<(ListenerSpec, StdListener)>,
+    workers: Vec<Target>,
+    hub: Arc<Hub>,
+    stop: watch::Receiver<bool>,
+) -> io::Result<thread::JoinHandle<()>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            let mut accepting = JoinSet::new();
+            for (spec, socket) in listeners {
+                let (workers, hub, mut stop) = (workers.clone(), Arc::clone(&hub), stop.clone());
+                accepting.spawn(async move {
+                    tokio::select! {
+                        error = accept_all(&spec, socket, &workers, &hub) => {
+                            tracing::error!(listener = spec.name, %error, "cannot accept");
+                        }
+                        _ = stop.wait_for(|stop| *stop) => {}
+                    }
+                });
+            }
+            accepting.join_all().await;
+        });
+    })
+}
+
+/// Accepts for ever; an error when the socket cannot be used at all.
+async fn accept_all(spec: &ListenerSpec, socket: StdListener, workers: &[Target], hub: &Hub) -> io::Error {
+    let listener = match TcpListener::from_std(socket) {
+        Ok(listener) => listener,
+        Err(error) => return error,
+    };
+    let open = Arc::new(AtomicUsize::new(0));
+    let mut exhausted = false;
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                exhausted = false;
+                if open.load(Relaxed) >= spec.limits.connections {
+                    hub.refused(0, RefusedReason::ConnectionLimit);
+                    // As far as it goes at once: a client that does not read is none to wait for.
+                    drop(stream.try_write(FULL));
+                    continue;
+                }
+                let Some(worker) = workers.iter().min_by_key(|worker| worker.load.load(Relaxed)) else { continue };
+                let Ok(stream) = stream.into_std() else { continue };
+                let admission = Admission::new([&open, &worker.load]);
+                let accepted = Accepted { stream, peer, limits: spec.limits, admission };
+                // A worker that is gone drops it, and with it the connection.
+                if let Some(orders) = worker.orders.upgrade() {
+                    drop(orders.send(Order::Serve(accepted)));
+                }
+            }
+            // The client left between the handshake and now.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
+            Err(error) => {
+                if !exhausted {
+                    tracing::warn!(listener = spec.name, %error, "cannot accept for now");
+                }
+                exhausted = true;
+                sleep(EXHAUSTED_PAUSE).await;
+            }
+        }
+    }
+}

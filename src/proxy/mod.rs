@@ -1,0 +1,160 @@
+//! CARRY. Takes clients' requests and carries each to the version that the published table says, and the answer back;
+//! what came of it goes to `measure`. Decides nothing, and never waits for the control plane.
+//!
+//! [`forward`](self) is the life of a request, top to bottom. What the proxy answers itself is one line of plain text
+//! with a [`serin-error`](REASON_HEADER) field that holds the reason: a word of
+//! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 408, 417, 431, 501: the client's fault;
+//! 500, 503: the proxy's own), or of [`Ending`](crate::measure::slot::Ending) where a version failed (502, 504).
+
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::{measure::Hub, publish::Publication};
+
+mod body;
+mod check;
+mod client_io;
+mod connect;
+mod connection;
+mod cookie;
+mod deadline;
+mod error;
+mod forward;
+mod headers;
+mod listener;
+mod outcome;
+mod pool;
+mod routing;
+mod upgrade;
+mod worker;
+
+pub use error::REASON_HEADER;
+
+/// What one client may take. Deadlines hold to within half a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest request head, in bytes.
+    pub header_bytes: usize,
+    /// Most header fields of a request.
+    pub headers: usize,
+    /// From the first byte awaited to a whole request head.
+    pub header_timeout: Duration,
+    /// Longest silence within a request body.
+    pub body_timeout: Duration,
+    /// Longest idle time of a kept-alive connection, and longest that a client may leave an answer lying.
+    pub idle_timeout: Duration,
+    /// Open connections.
+    pub connections: usize,
+    /// Streams at once on one HTTP/2 connection.
+    pub h2_streams: u32,
+}
+
+/// One listening socket to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerSpec {
+    /// For logs and errors.
+    pub name: String,
+    /// Where it listens; port 0 takes a free one.
+    pub addr: SocketAddr,
+    /// What one of its clients may take.
+    pub limits: Limits,
+}
+
+/// A bound listening socket that does not accept yet.
+#[derive(Debug)]
+pub struct Listening {
+    spec: ListenerSpec,
+    socket: TcpListener,
+}
+
+impl Listening {
+    /// Binds the socket.
+    ///
+    /// # Errors
+    /// When the address is taken or not allowed.
+    pub fn bind(spec: ListenerSpec) -> io::Result<Self> {
+        listener::bind(&spec).map(|socket| Self { spec, socket })
+    }
+}
+
+/// The running data plane. Dropping it ends it at once, as a shutdown without grace does.
+pub struct Proxy {
+    local_addrs: Vec<SocketAddr>,
+    stop_accepting: watch::Sender<bool>,
+    acceptor: std::thread::JoinHandle<()>,
+    workers: Vec<worker::WorkerHandle>,
+}
+
+impl Proxy {
+    /// Accepts on bound sockets with `workers` threads, at least one. `hub` has room for as many.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    #[expect(clippy::needless_pass_by_value, reason = "a Publication is a handle; the proxy keeps its own")]
+    pub fn start(
+        listeners: Vec<Listening>,
+        workers: usize,
+        publication: Publication,
+        hub: Arc<Hub>,
+    ) -> io::Result<Self> {
+        let listeners: Vec<_> = listeners.into_iter().map(|listening| (listening.spec, listening.socket)).collect();
+        let local_addrs = listeners.iter().map(|(_, socket)| socket.local_addr()).collect::<io::Result<_>>()?;
+        let workers = (0..workers.max(1))
+            .map(|index| worker::start(index, &publication, &hub))
+            .collect::<io::Result<Vec<_>>>()?;
+        let targets = workers
+            .iter()
+            .map(|worker| listener::Target { orders: worker.orders.downgrade(), load: Arc::clone(&worker.load) })
+            .collect();
+        let (stop_accepting, stop) = watch::channel(false);
+        let acceptor = listener::start(listeners, targets, hub, stop)?;
+        Ok(Self { local_addrs, stop_accepting, acceptor, workers })
+    }
+
+    /// Where it listens, in the order of the listeners, with the ports that were taken for 0.
+    #[must_use]
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.local_addrs
+    }
+
+    /// Accepts no more, ends what is idle, tells the other clients to go (`Connection: close`, GOAWAY), waits up to
+    /// `grace` for requests under way, and ends the rest. True when none had to be cut.
+    pub async fn shutdown(self, grace: Duration) -> bool {
+        self.stop_accepting.send_replace(true);
+        // The acceptor only has to drop its sockets; whatever it still handed over comes before the next order.
+        let acceptor_ended = self.acceptor.join().is_ok();
+        let drained = self.workers.iter().map(|worker| {
+            let (done, is_done) = oneshot::channel();
+            drop(worker.orders.send(worker::Order::Drain(done)));
+            is_done
+        });
+        let drained: Vec<_> = drained.collect();
+        let all = async {
+            let mut clean = true;
+            for done in drained {
+                clean &= done.await.is_ok();
+            }
+            clean
+        };
+        let clean = tokio::time::timeout(grace, all).await.unwrap_or(false);
+        for worker in self.workers {
+            drop(worker.orders);
+            if worker.thread.join().is_err() {
+                tracing::error!(fault = "proxy", "a worker died");
+            }
+        }
+        clean && acceptor_ended
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy").field("local_addrs", &self.local_addrs).field("workers", &self.workers.len()).finish()
+    }
+}

@@ -1,0 +1,138 @@
+//! The published table with what this worker keeps for it, so that a request finds its slots and pools by index.
+//! Built once for each table and worker; decides nothing.
+
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+use super::{
+    error::{FaultLog, Place},
+    pool::{Pool, Pools},
+};
+use crate::{
+    engine::{
+        endpoint::Endpoint,
+        split::{Assignment, Reason},
+        sticky::StickyId,
+        table::{ServiceTable, Table, VersionTable},
+    },
+    measure::{
+        Recorder,
+        slot::{Ending, Slot, SlotKey},
+    },
+};
+
+/// One table, as one worker uses it.
+#[derive(Debug)]
+pub(super) struct Routing {
+    pub(super) table: Arc<Table>,
+    services: Vec<Vec<VersionRoute>>,
+    log: Rc<FaultLog>,
+}
+
+#[derive(Debug)]
+struct VersionRoute {
+    slot: Arc<Slot>,
+    pools: Vec<Rc<Pool>>,
+    next: Cell<usize>,
+}
+
+impl Routing {
+    pub(super) fn new(table: Arc<Table>, recorder: &mut Recorder, pools: &Pools, log: &Rc<FaultLog>) -> Self {
+        let mut route = |service: &ServiceTable, version: &VersionTable| VersionRoute {
+            slot: recorder.slot(SlotKey {
+                service: service.name.clone(),
+                version: version.name.clone(),
+                role: version.role,
+                weight_generation: service.weight_generation,
+            }),
+            pools: version.endpoints.iter().map(|endpoint| pools.of(endpoint, version.http)).collect(),
+            next: Cell::new(0),
+        };
+        let services = table
+            .services
+            .iter()
+            .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
+            .collect();
+        Self { table, services, log: Rc::clone(log) }
+    }
+
+    /// Without routes there is one service, and it takes every request.
+    pub(super) fn service(&self) -> Option<&ServiceTable> {
+        self.table.services.first()
+    }
+}
+
+/// A version chosen for a request, under the table that chose it, and the endpoint whose turn it is.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    routing: Rc<Routing>,
+    version: usize,
+    endpoint: usize,
+    pub(super) reason: Reason,
+    pub(super) hand_out: Option<StickyId>,
+}
+
+impl Choice {
+    /// Takes over what `assign` chose. None when the version has no endpoint, which a table never says.
+    pub(super) fn new(routing: &Rc<Routing>, assignment: Assignment) -> Option<Self> {
+        let route = routing.services.first()?.get(assignment.version)?;
+        let endpoints = route.pools.len().max(1);
+        let endpoint = route.next.get() % endpoints;
+        route.next.set((endpoint + 1) % endpoints);
+        route.pools.get(endpoint)?;
+        Some(Self {
+            routing: Rc::clone(routing),
+            version: assignment.version,
+            endpoint,
+            reason: assignment.reason,
+            hand_out: assignment.hand_out,
+        })
+    }
+
+    pub(super) fn service(&self) -> &ServiceTable {
+        &self.routing.table.services[0]
+    }
+
+    pub(super) fn version(&self) -> &VersionTable {
+        &self.service().versions[self.version]
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.version().endpoints[self.endpoint]
+    }
+
+    pub(super) fn slot(&self) -> &Slot {
+        &self.routing.services[0][self.version].slot
+    }
+
+    pub(super) fn pool(&self) -> &Rc<Pool> {
+        &self.routing.services[0][self.version].pools[self.endpoint]
+    }
+
+    /// Whether it is one and the same choice.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.routing, &other.routing) && (self.version, self.endpoint) == (other.version, other.endpoint)
+    }
+
+    /// Says in the log that this version failed a request.
+    pub(super) fn log_failure(&self, ending: Ending, cause: &str) {
+        let (service, version) = (&self.service().name, &self.version().name);
+        self.routing.log.upstream(Place { service, version, endpoint: self.endpoint() }, ending, cause);
+    }
+
+    /// Whether the table now in force would still let this request go where it was about to go: the version
+    /// has its part and some weight, and the endpoint is still one of its own.
+    pub(super) fn holds_under(&self, now: &Rc<Routing>) -> bool {
+        if Rc::ptr_eq(&self.routing, now) {
+            return true;
+        }
+        let (old, Some(service)) = (self.version(), now.service()) else { return false };
+        service.name == self.service().name
+            && service.versions.iter().any(|new| {
+                new.name == old.name
+                    && new.role == old.role
+                    && new.http == old.http
+                    && (self.reason == Reason::Forced || new.weight.ppm() > 0)
+                    && new.endpoints.contains(self.endpoint())
+            })
+    }
+}

@@ -1,0 +1,51 @@
+//! Tunnels after a 101: bytes both ways until either side ends, is silent for too long, or the proxy stops.
+//! Only what was forwarded as an upgrade becomes one, and only after the upstream's 101.
+
+use std::rc::Rc;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper_util::rt::TokioIo;
+use tokio::{io::copy_bidirectional, task::spawn_local};
+
+use super::{
+    body::{ResponseBody, Text},
+    connection::{Conn, StreamGuard},
+    headers,
+    pool::Lease,
+};
+
+/// Passes the 101 on and joins both sides once hyper has let go of them.
+pub(super) fn tunnel(
+    conn: &Rc<Conn>,
+    client: OnUpgrade,
+    mut response: Response<Incoming>,
+    lease: Lease,
+    stream: StreamGuard,
+) -> Response<ResponseBody> {
+    let upstream = hyper::upgrade::on(&mut response);
+    let tunnel = conn.begin_tunnel();
+    let owner = Rc::clone(conn);
+    spawn_local(async move {
+        let joined = async {
+            let (client, upstream) = (client.await?, upstream.await?);
+            Ok::<_, hyper::Error>((TokioIo::new(client), TokioIo::new(upstream)))
+        };
+        // hyper's own task listens for orders until it has let go.
+        if let Ok((mut client, mut upstream)) = joined.await {
+            // How a tunnel ends is nobody's fault: its protocol is not ours.
+            let _ended = owner.unless_ended(copy_bidirectional(&mut client, &mut upstream)).await;
+        }
+        drop((lease, tunnel));
+    });
+    let protocol = response.headers().get(header::UPGRADE).cloned();
+    let mut answer = Response::new(ResponseBody::text(Text::Empty, stream));
+    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    std::mem::swap(answer.headers_mut(), response.headers_mut());
+    headers::for_client(answer.headers_mut());
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Some(protocol) = protocol {
+        answer.headers_mut().insert(header::UPGRADE, protocol);
+    }
+    answer
+}

@@ -1,0 +1,236 @@
+//! One worker: a thread with its own runtime, pools, slots, random numbers and view of the published table.
+//! All that it shares with the others on the request path is that table.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    io,
+    rc::{Rc, Weak},
+    sync::{Arc, atomic::AtomicUsize, mpsc as std_mpsc},
+    thread,
+};
+
+use tokio::{
+    runtime::{Builder, LocalOptions},
+    sync::{mpsc, oneshot},
+    task::spawn_local,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    connection::{self, Conn},
+    deadline::{TICK, Ticks},
+    error::FaultLog,
+    listener::Accepted,
+    pool::Pools,
+    routing::Routing,
+};
+use crate::{
+    measure::{Hub, Recorder, RefusedReason},
+    publish::{Publication, TableReader},
+};
+
+/// Ticks between two looks at the clients' connections: 250 ms.
+const CONNECTIONS_EVERY: u32 = 10;
+/// Ticks between two looks at the idle connections to upstreams: 1 s.
+const POOLS_EVERY: u32 = 40;
+/// Requests under way on one worker.
+const REQUESTS_MAX: usize = 20_000;
+/// Threads for name lookups.
+const LOOKUP_THREADS: usize = 4;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(super) enum Order {
+    Serve(Accepted),
+    /// Take no new requests, and say when the last one has ended.
+    Drain(oneshot::Sender<()>),
+}
+
+/// The outside of a worker.
+#[derive(Debug)]
+pub(super) struct WorkerHandle {
+    pub(super) orders: mpsc::UnboundedSender<Order>,
+    /// Open connections, for the choice of the least loaded.
+    pub(super) load: Arc<AtomicUsize>,
+    pub(super) thread: thread::JoinHandle<()>,
+}
+
+/// The inside, shared by all tasks of its thread.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) ticks: Rc<Ticks>,
+    pub(super) log: Rc<FaultLog>,
+    index: usize,
+    hub: Arc<Hub>,
+    reader: RefCell<TableReader>,
+    recorder: RefCell<Recorder>,
+    routing: RefCell<Rc<Routing>>,
+    pools: Pools,
+    random: RefCell<fastrand::Rng>,
+    requests: Cell<usize>,
+    connections: RefCell<HashMap<u64, Weak<Conn>>>,
+    next_connection: Cell<u64>,
+    draining: RefCell<Option<oneshot::Sender<()>>>,
+    is_draining: Cell<bool>,
+}
+
+/// Starts a worker and waits until it runs.
+pub(super) fn start(index: usize, publication: &Publication, hub: &Arc<Hub>) -> io::Result<WorkerHandle> {
+    let (orders, inbox) = mpsc::unbounded_channel();
+    let (ready, is_ready) = std_mpsc::channel();
+    let (publication, hub) = (publication.clone(), Arc::clone(hub));
+    let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(LOOKUP_THREADS)
+            .build_local(LocalOptions::default());
+        match runtime {
+            Ok(runtime) => {
+                // Nobody waits for the answer only if starting was given up.
+                drop(ready.send(Ok(())));
+                runtime.block_on(run(index, &publication, hub, inbox));
+                // A hanging name lookup must not hold up the end.
+                runtime.shutdown_background();
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        }
+    })?;
+    is_ready.recv().map_err(|_| io::Error::other("a worker died at its start"))??;
+    Ok(WorkerHandle { orders, load: Arc::default(), thread })
+}
+
+async fn run(index: usize, publication: &Publication, hub: Arc<Hub>, mut inbox: mpsc::UnboundedReceiver<Order>) {
+    let worker = Rc::new(Worker::new(index, publication, hub));
+    spawn_local(keep_time(Rc::clone(&worker)));
+    while let Some(order) = inbox.recv().await {
+        match order {
+            Order::Serve(accepted) => {
+                spawn_local(connection::serve(Rc::clone(&worker), accepted));
+            }
+            Order::Drain(done) => worker.drain(done),
+        }
+    }
+}
+
+/// The one timer of the worker.
+async fn keep_time(worker: Rc<Worker>) {
+    let mut beat = interval(TICK);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for tick in 1_u32.. {
+        beat.tick().await;
+        worker.ticks.tick();
+        if tick.is_multiple_of(CONNECTIONS_EVERY) {
+            worker.connections().iter().for_each(|connection| connection.end_if_overdue());
+        }
+        if tick.is_multiple_of(POOLS_EVERY) {
+            worker.pools.sweep();
+        }
+        worker.tell_if_drained();
+    }
+}
+
+impl Worker {
+    fn new(index: usize, publication: &Publication, hub: Arc<Hub>) -> Self {
+        let ticks = Ticks::new();
+        let pools = Pools::new(&ticks);
+        let log = Rc::new(FaultLog::new(&ticks));
+        let mut recorder = hub.recorder(index);
+        let routing = Rc::new(Routing::new(publication.current(), &mut recorder, &pools, &log));
+        // The keys of a RandomState come from the operating system.
+        let seed = RandomState::new().hash_one(index);
+        Self {
+            ticks,
+            log,
+            index,
+            hub,
+            reader: RefCell::new(publication.reader()),
+            recorder: RefCell::new(recorder),
+            routing: RefCell::new(routing),
+            pools,
+            random: RefCell::new(fastrand::Rng::with_seed(seed)),
+            requests: Cell::new(0),
+            connections: RefCell::default(),
+            next_connection: Cell::new(0),
+            draining: RefCell::default(),
+            is_draining: Cell::new(false),
+        }
+    }
+
+    /// The table in force at this moment, with what this worker keeps for it.
+    pub(super) fn routing(&self) -> Rc<Routing> {
+        let mut reader = self.reader.borrow_mut();
+        let table = reader.read();
+        let mut routing = self.routing.borrow_mut();
+        if !Arc::ptr_eq(table, &routing.table) {
+            let recorder = &mut *self.recorder.borrow_mut();
+            *routing = Rc::new(Routing::new(Arc::clone(table), recorder, &self.pools, &self.log));
+        }
+        Rc::clone(&routing)
+    }
+
+    /// 64 random bits.
+    pub(super) fn draw(&self) -> u64 {
+        self.random.borrow_mut().u64(..)
+    }
+
+    pub(super) fn count_refused(&self, reason: RefusedReason) {
+        self.hub.refused(self.index, reason);
+    }
+
+    /// Counts a request as under way; false when there are too many, but counted all the same.
+    pub(super) fn request_begins(&self) -> bool {
+        self.requests.set(self.requests.get() + 1);
+        self.requests.get() <= REQUESTS_MAX
+    }
+
+    pub(super) fn request_ends(&self) {
+        self.requests.set(self.requests.get().saturating_sub(1));
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    /// Takes a connection into the sweep; the number is for [`Worker::unregister`].
+    pub(super) fn next_connection(&self) -> u64 {
+        self.next_connection.replace(self.next_connection.get() + 1)
+    }
+
+    pub(super) fn register(&self, number: u64, connection: Weak<Conn>) {
+        self.connections.borrow_mut().insert(number, connection);
+    }
+
+    pub(super) fn unregister(&self, number: u64) {
+        self.connections.borrow_mut().remove(&number);
+    }
+
+    fn connections(&self) -> Vec<Rc<Conn>> {
+        self.connections.borrow().values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn drain(&self, done: oneshot::Sender<()>) {
+        self.is_draining.set(true);
+        *self.draining.borrow_mut() = Some(done);
+        self.connections().iter().for_each(|connection| connection.drain());
+        self.tell_if_drained();
+    }
+
+    fn tell_if_drained(&self) {
+        if self.is_draining() && self.connections.borrow().is_empty() {
+            // Nobody waits any more when the grace is over.
+            self.draining.borrow_mut().take().map(|done| done.send(()));
+        }
+    }
+}
+
+/// Runs hyper's tasks on the worker's own thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LocalExec;
+
+impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExec {
+    fn execute(&self, future: F) {
+        spawn_local(future);
+    }
+}
