@@ -14,8 +14,8 @@ use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Global, exit::Exit, output::Trouble};
-use crate::config;
 use crate::api::{Document, ErrorBody, ErrorDetail, ServiceList};
+use crate::config;
 
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:9900";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,7 +39,8 @@ pub(super) struct Client {
 
 /// Finds the running process: `--admin` and `SERIN_TOKEN`, else through the config file.
 fn locate(global: &Global) -> Result<Target, Trouble> {
-    let token = std::env::var("SERIN_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+    let token =
+        std::env::var("SERIN_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     if let Some(admin) = &global.admin {
         return Ok(Target { base: parse_url(admin)?, token });
     }

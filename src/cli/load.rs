@@ -143,13 +143,15 @@ mod tests {
     use crate::demo::toy::{Toy, ToySpec};
 
     #[derive(Debug, Parser)]
-    struct Cli {
+    struct Line {
+        #[command(flatten)]
+        global: Global,
         #[command(flatten)]
         args: Args,
     }
 
     fn parse(line: &str) -> Result<Args, clap::Error> {
-        Cli::try_parse_from(line.split(' ')).map(|cli| cli.args)
+        Line::try_parse_from(line.split(' ')).map(|line| line.args)
     }
 
     fn printed(args: &Args, format: Format, summary: &Summary) -> String {
@@ -182,8 +184,7 @@ mod tests {
         assert!(table.starts_with("requests   10 due, 10 answered, 0 broken, 0 timed out, 0 missed\n"), "{table}");
         assert!(table.contains("status     200: 10\n"), "{table}");
         assert!(table.ends_with("\nversion   answered     failed\nv1              10          0\n"), "{table}");
-        let json: serde_json::Value =
-            serde_json::from_str(&printed(&args, Format::Json, &summary)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&printed(&args, Format::Json, &summary)).unwrap();
         assert_eq!(json["versions"]["v1"]["answered"], 10);
         assert_eq!(json["statuses"]["200"], 10);
         assert_eq!(json["timedOut"], 0);
@@ -191,8 +192,8 @@ mod tests {
 
     #[test]
     fn a_load_that_cannot_start_fails_with_words() {
-        let args = parse("load --rate 0 http://127.0.0.1:1").unwrap();
-        assert!(send(&args).unwrap_err().to_string().starts_with("a load has a rate above 0"));
-        assert_eq!(run(&args), Exit::Failed);
+        let line = Line::try_parse_from(["load", "--rate", "0", "http://127.0.0.1:1"]).unwrap();
+        assert!(send(&line.args).unwrap_err().to_string().starts_with("a load has a rate above 0"));
+        assert_eq!(run(&line.args, &line.global), Exit::Failed);
     }
 }

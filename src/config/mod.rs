@@ -1,6 +1,8 @@
 //! WHAT IS WANTED. YAML becomes [`Config`], or a list of diagnostics with file, line, column, excerpt and suggestion.
 //! Refuses a file as a whole: what is applied was right in every part.
 
+#[cfg(test)]
+mod corpus;
 mod diagnostic;
 mod file;
 mod guard;
@@ -15,6 +17,8 @@ mod substitute;
 mod suggest;
 mod template;
 pub mod watch;
+#[cfg(test)]
+mod whole;
 mod yaml;
 
 use std::{
