@@ -1,4 +1,7 @@
 //! The product as its users meet it: the real binary, real sockets, real upstreams.
 
+mod admin;
+mod cli;
 mod harness;
 mod promises;
+mod stage;
