@@ -1,10 +1,19 @@
-#![doc = "Serin, a mesh-free canary proxy."]
+#![doc = include_str!("ARCHITECTURE.md")]
 
+pub mod admin;
+pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod control;
+pub mod demo;
 pub mod engine;
 pub mod measure;
+pub mod outbound;
 pub mod proxy;
 pub mod publish;
+pub mod server;
+pub mod shutdown;
+pub mod store;
+pub mod telemetry;
+pub mod words;

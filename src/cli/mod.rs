@@ -2,3 +2,6 @@
 //! Reaches a running engine by HTTP alone.
 
 pub mod exit;
+pub mod load;
+pub mod toy;
+pub mod value;

@@ -16,8 +16,6 @@ pub enum Input {
     Measured(Samples),
     /// A person or a script asks for something.
     Command(Command),
-    /// The state could not be written: what was decided last is not remembered.
-    StorageFailed(String),
 }
 
 /// A request by a person or script.

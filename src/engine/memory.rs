@@ -24,11 +24,13 @@ pub struct ServiceMemory {
     pub service: ServiceName,
     /// The stable version.
     pub stable: Wish,
+    /// The revision that made it stable; 0 for the one the file named at the very first start.
+    pub stable_since: Revision,
     /// The wish last seen in the file or a command.
     pub seen: Option<Wish>,
     /// Wishes that were aborted or undone and start no rollout by themselves; newest last, bounded.
     pub refused: Vec<Wish>,
-    /// Earlier stables with the revision that made them stable; newest last, bounded.
+    /// Stables before the present one, with the revision that made each stable; newest last, bounded.
     pub earlier: Vec<(Revision, Wish)>,
     /// The present or last attempt.
     pub revision: Revision,
@@ -47,8 +49,12 @@ pub enum PhaseMemory {
     Paused {
         /// The rollout.
         rollout: RolloutMemory,
+        /// What kind of pause it is, which decides how it ends.
+        kind: PauseKind,
         /// What it waits for, in words.
         reason: String,
+        /// When it began.
+        at: Timestamp,
     },
     /// The canary was withdrawn.
     Degraded {
@@ -57,6 +63,45 @@ pub enum PhaseMemory {
         /// Why it was withdrawn, in words.
         reason: String,
     },
+}
+
+/// Why a rollout waits for a person. Decides what `resume` means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PauseKind {
+    /// A pause step without an end; resume goes on with the next step.
+    Step,
+    /// A person said so; resume goes on where it stood.
+    Command,
+    /// A person set the weight; resume goes on with the next step above it.
+    Weight,
+    /// The guard was breached and is told to pause; resume goes on with fresh evidence.
+    Guard,
+    /// An analysis run was Inconclusive; resume runs it again.
+    Inconclusive,
+    /// Too little traffic to judge; resume waits again.
+    NoTraffic,
+    /// The state was lost, stale or could not be written: stable only. Ended by `start` or `abort`, not by resume.
+    Untrusted,
+}
+
+impl PauseKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] =
+        [Self::Step, Self::Command, Self::Weight, Self::Guard, Self::Inconclusive, Self::NoTraffic, Self::Untrusted];
+
+    /// The word for records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Command => "command",
+            Self::Weight => "weight",
+            Self::Guard => "guard",
+            Self::Inconclusive => "inconclusive",
+            Self::NoTraffic => "noTraffic",
+            Self::Untrusted => "untrusted",
+        }
+    }
 }
 
 /// A running rollout as it is remembered.
@@ -72,8 +117,6 @@ pub struct RolloutMemory {
     pub started: Timestamp,
     /// When the step was entered; shifted by pauses, so that `at - since` is unpaused time.
     pub since: Timestamp,
-    /// When this was written.
-    pub written: Timestamp,
     /// Unpaused time of the whole rollout before `since`, in milliseconds.
     pub spent_ms: u64,
 }

@@ -2,6 +2,7 @@
 //! Pure and deterministic: no await, file, socket, clock, thread, random number or log, and it is never serialised.
 
 pub mod analysis;
+pub mod apply;
 pub mod effect;
 pub mod endpoint;
 pub mod event;
@@ -9,6 +10,7 @@ pub mod input;
 pub mod memory;
 pub mod names;
 pub mod plan;
+mod rollout;
 pub mod samples;
 pub mod split;
 pub mod stats;
@@ -17,3 +19,5 @@ pub mod table;
 pub mod time;
 pub mod view;
 pub mod weight;
+
+pub use apply::{Engine, Recovered};

@@ -146,7 +146,7 @@ pub struct ShareTestPlan {
     pub relative: f64,
     /// Tolerated difference of error rates, at least 0.
     pub absolute: f64,
-    /// Evidence must come from more than so many different seconds; at least 1.
+    /// Evidence must come from more than so many different seconds; 0 switches this guard for bursts off.
     pub min_bad_seconds: u32,
 }
 

@@ -52,8 +52,12 @@ impl Counts {
 
 impl std::ops::Add for Counts {
     type Output = Self;
+    /// Saturates: counts come from outside.
     fn add(self, other: Self) -> Self {
-        Self { requests: self.requests + other.requests, errors: self.errors + other.errors }
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            errors: self.errors.saturating_add(other.errors),
+        }
     }
 }
 

@@ -75,6 +75,12 @@ impl Split {
         (end == BUCKETS).then_some(Self { ranges })
     }
 
+    /// Every bucket to one version.
+    #[must_use]
+    pub fn all_to(version: usize) -> Self {
+        Self { ranges: vec![(BUCKETS, version)] }
+    }
+
     /// The version whose range holds the bucket.
     #[must_use]
     pub fn version_of(&self, bucket: Bucket) -> usize {

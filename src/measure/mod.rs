@@ -1,8 +1,11 @@
 //! UP. Facts about traffic: per-worker recorders, drained into Samples; export for Prometheus. Decides nothing.
 
+pub mod export;
 pub mod hub;
+pub mod process;
 pub mod refused;
 pub mod slot;
+pub mod totals;
 
-pub use hub::{Hub, Recorder};
+pub use hub::{Hub, Reader, Recorder};
 pub use refused::RefusedReason;

@@ -107,14 +107,17 @@ pub struct Slot {
     codes: [[Cell; CODES]; Reason::ALL.len()],
     endings: [Cell; Ending::ALL.len()],
     latency: Box<[Cell; BUCKETS]>,
+    latency_us: Cell,
     error_run: Cell,
     longest_error_run: Cell,
 }
 
+/// A request is one or the other, in one store: a reader can never see more errors than requests, between
+/// two reads neither.
 #[derive(Debug, Default)]
 struct Outcomes {
-    requests: Cell,
-    errors: Cell,
+    good: Cell,
+    bad: Cell,
 }
 
 impl Slot {
@@ -128,6 +131,7 @@ impl Slot {
             codes: std::array::from_fn(|_| std::array::from_fn(|_| Cell::default())),
             endings: Default::default(),
             latency: Box::new(std::array::from_fn(|_| Cell::default())),
+            latency_us: Cell::default(),
             error_run: Cell::default(),
             longest_error_run: Cell::default(),
         }
@@ -157,15 +161,15 @@ impl Slot {
         self.endings[done.ending as usize].add(1);
         let Some(evidence) = self.evidence.get(reason).filter(|_| done.ending != Ending::ClientGone) else { return };
         self.latency[bucket_of(done.latency)].add(1);
+        self.latency_us.add(u64::try_from(done.latency.as_micros()).unwrap_or(u64::MAX));
         if done.ending.is_error() {
-            evidence.errors.add(1);
             self.error_run.add(1);
             self.longest_error_run.set(self.longest_error_run.get().max(self.error_run.get()));
+            evidence.bad.add(1);
         } else {
             self.error_run.set(0);
+            evidence.good.add(1);
         }
-        // Last, so that a reader never sees more errors than requests for long; it clamps the rest.
-        evidence.requests.add(1);
     }
 
     /// Requests routed here.
@@ -174,12 +178,13 @@ impl Slot {
         self.started.get()
     }
 
-    /// Evidence: requests and errors, by draw (0) and by sticky bucket (1).
+    /// Evidence: requests and errors, by draw (0) and by sticky bucket (1). Never more errors than requests, neither
+    /// in one read nor in the difference of two.
     #[must_use]
     pub fn evidence_totals(&self) -> [(u64, u64); 2] {
         [&self.evidence[0], &self.evidence[1]].map(|of| {
-            let errors = of.errors.get();
-            (of.requests.get(), errors)
+            let errors = of.bad.get();
+            (of.good.get() + errors, errors)
         })
     }
 
@@ -199,6 +204,12 @@ impl Slot {
     #[must_use]
     pub fn latency_total(&self, bucket: usize) -> u64 {
         self.latency[bucket].get()
+    }
+
+    /// The sum of all latencies of evidence, in microseconds.
+    #[must_use]
+    pub fn latency_us_total(&self) -> u64 {
+        self.latency_us.get()
     }
 
     /// The longest run of errors so far.
@@ -226,7 +237,7 @@ struct Cell(AtomicU64);
 
 impl Cell {
     fn add(&self, by: u64) {
-        self.set(self.get() + by);
+        self.set(self.get().saturating_add(by));
     }
 
     fn set(&self, value: u64) {
@@ -235,5 +246,63 @@ impl Cell {
 
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot() -> Slot {
+        Slot::new(SlotKey {
+            service: ServiceName::new("web").unwrap(),
+            version: VersionName::new("v2").unwrap(),
+            role: Role::Canary,
+            weight_generation: Generation(1),
+        })
+    }
+
+    fn done(reason: Reason, status: u16, ending: Ending) -> Finished {
+        Finished { reason, status, ending, latency: Duration::from_micros(1_500) }
+    }
+
+    #[test]
+    fn only_what_the_split_routed_and_the_client_let_finish_is_evidence() {
+        let slot = slot();
+        slot.finished(done(Reason::Sampled, 200, Ending::Answered));
+        slot.finished(done(Reason::Sampled, 503, Ending::ErrorStatus));
+        slot.finished(done(Reason::Sticky, 504, Ending::TimedOut));
+        slot.finished(done(Reason::Forced, 500, Ending::ErrorStatus));
+        slot.finished(done(Reason::Sampled, 0, Ending::ClientGone));
+        assert_eq!(slot.evidence_totals(), [(2, 1), (1, 1)]);
+        assert_eq!(slot.latency_total(bucket_of(Duration::from_micros(1_500))), 3);
+        assert_eq!(slot.latency_us_total(), 4_500);
+        assert_eq!(slot.code_total(2, code_cell(500)), 1, "a forced request counts by code");
+        assert_eq!(slot.code_total(0, 0), 1, "no answer is code 0");
+        assert_eq!(slot.ending_total(Ending::ErrorStatus as usize), 2);
+    }
+
+    #[test]
+    fn a_run_of_errors_is_ended_by_an_answer_and_not_by_a_client_that_left() {
+        let slot = slot();
+        let error = done(Reason::Sampled, 500, Ending::ErrorStatus);
+        slot.finished(error);
+        slot.finished(done(Reason::Sampled, 0, Ending::ClientGone));
+        slot.finished(done(Reason::Forced, 200, Ending::Answered));
+        slot.finished(error);
+        slot.finished(done(Reason::Sampled, 200, Ending::Answered));
+        slot.finished(error);
+        assert_eq!(slot.longest_error_run(), 2);
+    }
+
+    #[test]
+    fn each_status_has_its_cell_and_back() {
+        for status in 100..=599 {
+            assert_eq!(cell_code(code_cell(status)), usize::from(status));
+        }
+        for odd in [0, 99, 600, u16::MAX] {
+            assert_eq!(code_cell(odd), 0);
+        }
+        assert_eq!(code_cell(599), CODES - 1);
     }
 }

@@ -6,7 +6,12 @@
 //! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 408, 417, 431, 501: the client's fault;
 //! 500, 503: the proxy's own), or of [`Ending`](crate::measure::slot::Ending) where a version failed (502, 504).
 
-use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::{oneshot, watch};
 
@@ -61,6 +66,23 @@ pub struct ListenerSpec {
     pub limits: Limits,
 }
 
+/// A bound listening socket that does not accept yet.
+#[derive(Debug)]
+pub struct Listening {
+    spec: ListenerSpec,
+    socket: TcpListener,
+}
+
+impl Listening {
+    /// Binds the socket.
+    ///
+    /// # Errors
+    /// When the address is taken or not allowed.
+    pub fn bind(spec: ListenerSpec) -> io::Result<Self> {
+        listener::bind(&spec).map(|socket| Self { spec, socket })
+    }
+}
+
 /// The running data plane. Dropping it ends it at once, as a shutdown without grace does.
 pub struct Proxy {
     local_addrs: Vec<SocketAddr>,
@@ -70,21 +92,18 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Binds the listeners and starts `workers` threads, at least one. `hub` has room for as many.
+    /// Accepts on bound sockets with `workers` threads, at least one. `hub` has room for as many.
     ///
     /// # Errors
-    /// When a listener cannot be bound, naming its address; when a thread cannot be started.
+    /// When a thread cannot be started.
     #[expect(clippy::needless_pass_by_value, reason = "a Publication is a handle; the proxy keeps its own")]
     pub fn start(
-        listeners: Vec<ListenerSpec>,
+        listeners: Vec<Listening>,
         workers: usize,
         publication: Publication,
         hub: Arc<Hub>,
     ) -> io::Result<Self> {
-        let listeners = listeners
-            .into_iter()
-            .map(|spec| listener::bind(&spec).map(|socket| (spec, socket)))
-            .collect::<io::Result<Vec<_>>>()?;
+        let listeners: Vec<_> = listeners.into_iter().map(|listening| (listening.spec, listening.socket)).collect();
         let local_addrs = listeners.iter().map(|(_, socket)| socket.local_addr()).collect::<io::Result<_>>()?;
         let workers = (0..workers.max(1))
             .map(|index| worker::start(index, &publication, &hub))

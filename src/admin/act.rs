@@ -1,0 +1,164 @@
+//! What can be done: the verbs and `reload`. Each becomes one command; the answer comes once it is in force.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use super::{
+    BODY_BYTES_MAX, Inside,
+    answer::{self, Problem},
+    idempotency::{self, Reply},
+    read,
+};
+use crate::{
+    api,
+    engine::{input::Command, names::ServiceName},
+};
+
+/// A body that does not come in this time is not waited for.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest name of who asks, in characters.
+const ACTOR_MAX: usize = 128;
+
+/// `POST services/{service}/{verb}`
+pub(super) async fn command(
+    State(inside): State<Arc<Inside>>,
+    Path((service, verb)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let body = read_body(&headers, body).await?;
+    let command = parse(&inside, &service, &verb, &headers, &body)?;
+    let place = inside.replies.place(&headers, uri.path(), &body)?;
+    // In a task of its own: a client that goes away must not leave a command half remembered.
+    let work = tokio::spawn(async move {
+        match place {
+            Some(place) => idempotency::once(&place, || carry_out(inside, command)).await,
+            None => carry_out(inside, command).await,
+        }
+    });
+    let reply = work.await.map_err(|error| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("the command broke off: {error}"))
+    })?;
+    Ok((reply.status, [(header::CONTENT_TYPE, "application/json")], reply.body).into_response())
+}
+
+/// `POST reload`
+pub(super) async fn reload(
+    State(inside): State<Arc<Inside>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let body = read_body(&headers, body).await?;
+    if !body.is_empty() && serde_json::from_slice::<serde_json::Map<_, _>>(&body).is_ok_and(|map| !map.is_empty()) {
+        let message = "`reload` takes no fields";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "badRequest", message));
+    }
+    match inside.outside.handle.reload().await {
+        Ok(()) => {
+            let config = read::config_status(&inside.outside.handle.config());
+            let message = format!("{} is in force", config.path);
+            Ok(answer::document(api::ReloadReply { config, message }))
+        }
+        Err(diagnostics) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "configInvalid", diagnostics)
+            .with_help("nothing has changed: the last good config stays in force")),
+    }
+}
+
+fn parse(inside: &Inside, service: &str, verb: &str, headers: &HeaderMap, body: &[u8]) -> Result<Command, Problem> {
+    let request: api::CommandRequest = if body.is_empty() {
+        api::CommandRequest::default()
+    } else {
+        serde_json::from_slice(body).map_err(|error| {
+            Problem::new(StatusCode::BAD_REQUEST, "badJson", format!("the body is not what it should be: {error}"))
+        })?
+    };
+    let name = ServiceName::new(service).map_err(|_| unknown(inside, service))?;
+    let command = request.into_command(name, verb, actor(headers))?;
+    read::find(inside, service)?;
+    Ok(command)
+}
+
+fn unknown(inside: &Inside, service: &str) -> Problem {
+    read::find(inside, service).err().unwrap_or_else(|| Problem::unknown_service(service, "no such service"))
+}
+
+async fn carry_out(inside: Arc<Inside>, command: Command) -> Reply {
+    let handle = &inside.outside.handle;
+    let (status, response) = match handle.command(command).await {
+        Ok(event) => {
+            let event = event.map(|event| read::wire_event(&event, &handle.history()));
+            let message = event.as_ref().map_or_else(|| "nothing to do".to_owned(), |event| event.message.clone());
+            (StatusCode::OK, answer::document(api::CommandReply { event, message }))
+        }
+        Err(error) => {
+            let problem = Problem::from(error);
+            (problem.status, problem.into_response())
+        }
+    };
+    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    Reply { status, body }
+}
+
+async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let bytes = match collected {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let message = format!("a body has at most {} KiB", BODY_BYTES_MAX / 1024);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "tooLarge", message));
+        }
+        Ok(Err(error)) => {
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "badBody", format!("the body broke off: {error}")));
+        }
+        Err(_) => {
+            let message = format!("the body did not come within {}", crate::words::duration(BODY_TIMEOUT));
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "bodyTimeout", message));
+        }
+    };
+    if !bytes.is_empty() && !is_json(headers) {
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "notJson", "the body must be JSON")
+            .with_help("send `Content-Type: application/json`"));
+    }
+    Ok(bytes)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Who asks, as they say themselves: for the history, cut to one short line.
+fn actor(headers: &HeaderMap) -> String {
+    let said = headers.get("x-serin-actor").and_then(|actor| std::str::from_utf8(actor.as_bytes()).ok());
+    let clean: String = said.unwrap_or_default().chars().filter(|c| !c.is_control()).take(ACTOR_MAX).collect();
+    let clean = clean.trim();
+    if clean.is_empty() { "api".to_owned() } else { clean.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_actor_is_one_short_line() {
+        let named = |value: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-serin-actor", axum::http::HeaderValue::from_bytes(value).unwrap());
+            actor(&headers)
+        };
+        assert_eq!(actor(&HeaderMap::new()), "api");
+        assert_eq!(named(b"  ann@ci  "), "ann@ci");
+        assert_eq!(named("zoë".as_bytes()), "zoë");
+        assert_eq!(named("a\u{9b}2Jb".as_bytes()), "a2Jb");
+        assert_eq!(named(b"\xff\xfe"), "api");
+        assert_eq!(named(&[b'x'; 500]).len(), ACTOR_MAX);
+    }
+}

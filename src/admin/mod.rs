@@ -1,0 +1,121 @@
+//! ANSWER. The HTTP API, metrics and health on the admin listener. Reads the view, passes commands on, decides nothing;
+//! never reaches into the engine.
+//!
+//! Who may ask: reads are open unless a read token is set (start-up sees to it that one is, off loopback); every write
+//! needs `Authorization: Bearer` with the write token. Nothing changes by GET.
+
+mod act;
+mod answer;
+mod gate;
+mod idempotency;
+mod probes;
+mod read;
+mod server;
+mod stream;
+
+use std::{fmt, future::Future, net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+use tokio::{net::TcpListener, sync::watch};
+
+use crate::{config::settings::Secret, control::handle::Handle};
+
+/// Largest request body.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Open connections of one listener.
+pub const CONNECTIONS_MAX: usize = 256;
+/// Event streams at once.
+pub const STREAMS_MAX: usize = 64;
+
+/// All that the admin listener answers from.
+#[derive(Clone)]
+pub struct AdminState {
+    /// The control plane.
+    pub handle: Handle,
+    /// Needed for reads, if set.
+    pub read_token: Option<Secret>,
+    /// Needed for writes.
+    pub write_token: Secret,
+    /// The metrics page, OpenMetrics text.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl fmt::Debug for AdminState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminState").finish_non_exhaustive()
+    }
+}
+
+/// Serves the whole admin API until `shutdown` is ready; then running answers are finished and streams ended.
+///
+/// # Errors
+/// When the listener's own address cannot be read.
+pub async fn serve(
+    listener: TcpListener,
+    state: AdminState,
+    shutdown: impl Future<Output = ()> + Send,
+) -> std::io::Result<()> {
+    let (going_down, closing) = watch::channel(false);
+    let router = full(state, listener.local_addr()?, closing.clone());
+    server::serve(listener, router, shutdown, going_down, closing).await
+}
+
+/// Serves only `/metrics`, `/healthz` and `/readyz`, to everybody who can connect, until `shutdown` is ready.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_metrics(
+    listener: TcpListener,
+    state: AdminState,
+    shutdown: impl Future<Output = ()> + Send,
+) -> std::io::Result<()> {
+    let (going_down, closing) = watch::channel(false);
+    let router = finish(probes::routes().with_state(Arc::new(Inside::new(state, closing.clone()))));
+    server::serve(listener, router, shutdown, going_down, closing).await
+}
+
+/// The state as the handlers see it.
+pub(self) struct Inside {
+    outside: AdminState,
+    closing: watch::Receiver<bool>,
+    streams: Arc<tokio::sync::Semaphore>,
+    replies: idempotency::Replies,
+}
+
+impl Inside {
+    fn new(outside: AdminState, closing: watch::Receiver<bool>) -> Self {
+        let streams = Arc::new(tokio::sync::Semaphore::new(STREAMS_MAX));
+        Self { outside, closing, streams, replies: idempotency::Replies::default() }
+    }
+}
+
+fn full(state: AdminState, own: SocketAddr, closing: watch::Receiver<bool>) -> Router {
+    let gate = Arc::new(gate::Gate::new(own, &state));
+    let api = Router::new()
+        .route("/services", get(read::services))
+        .route("/services/{service}", get(read::service))
+        .route("/services/{service}/why", get(read::why))
+        .route("/services/{service}/history", get(read::history))
+        .route("/services/{service}/{verb}", post(act::command))
+        .route("/history", get(read::history_of_all))
+        .route("/events", get(stream::events))
+        .route("/config", get(read::config))
+        .route("/reload", post(act::reload));
+    let router = Router::new()
+        .route("/", get(read::front_page))
+        .nest("/api/v1", api)
+        .merge(probes::routes())
+        .with_state(Arc::new(Inside::new(state, closing)));
+    finish(router).layer(middleware::from_fn_with_state(gate, gate::check))
+}
+
+/// JSON for what no route answers, and the headers that every answer has.
+fn finish(router: Router) -> Router {
+    router
+        .fallback(answer::not_found)
+        .method_not_allowed_fallback(answer::method_not_allowed)
+        .layer(middleware::map_response(answer::with_headers))
+}

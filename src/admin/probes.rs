@@ -1,0 +1,36 @@
+//! `/metrics`, `/healthz` and `/readyz`: for machines, in few words.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::State,
+    http::header,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+
+use super::Inside;
+
+/// The three routes.
+pub(super) fn routes() -> Router<Arc<Inside>> {
+    Router::new().route("/metrics", get(metrics)).route("/healthz", get(healthy)).route("/readyz", get(ready))
+}
+
+async fn metrics(State(inside): State<Arc<Inside>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], (inside.outside.metrics)()).into_response()
+}
+
+/// The process answers.
+async fn healthy() -> &'static str {
+    "ok\n"
+}
+
+/// It serves: a refused file leaves the last good one in force, so that is said but is no reason to take traffic away.
+async fn ready(State(inside): State<Arc<Inside>>) -> String {
+    match inside.outside.handle.config().error {
+        None => "ready\n".to_owned(),
+        Some(_) => "ready, but the config file was refused; the last good one stays in force\n".to_owned(),
+    }
+}

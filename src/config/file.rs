@@ -1,0 +1,283 @@
+//! The top of the file: where to listen, who may ask, where to remember, and which parts hold the services.
+//! Refuses addresses that clash and an admin listener that strangers could reach without a token.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    diagnostic::{Code, Span},
+    report::{At, Fields, Problem, Report},
+    scalar::human,
+    service,
+    settings::{Admin, Config, Limits, Listener, Secret, State},
+    shape, template,
+    yaml::Node,
+};
+use crate::engine::table::Timeouts;
+
+/// Most listeners of a file.
+pub const LISTENERS_MAX: usize = 64;
+
+const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
+const SECOND: Duration = Duration::from_secs(1);
+/// What any wait of a client or upstream may be.
+const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+
+/// Reads the whole file; none when anything is wrong. Relative folders are relative to `folder`.
+pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
+    let at = At::root(root);
+    let fields = report.fields(&at, &shape::FILE)?;
+    let listeners = listeners(&fields, report);
+    let workers = fields.get("workers").map(|at| workers(&at, report));
+    let metrics = fields.get("metrics").and_then(|at| metrics(&at, report));
+    let admin = admin(fields.get("admin").as_ref(), report);
+    distinct(&listeners, metrics.as_ref(), &admin, report);
+    let state = state(fields.get("state").as_ref(), folder, report);
+    let templates = fields.get("analysisTemplates").map(|at| template::templates(&at, report)).unwrap_or_default();
+    let services = service::services(&fields, &templates, report);
+    let timeouts = fields.get("routes").and_then(|at| routes(&at, &services, report));
+    if report.refused() {
+        return None;
+    }
+    Some(Config {
+        listeners: listeners.into_iter().map(|(listener, _)| listener).collect(),
+        workers: workers.flatten(),
+        metrics: metrics.map(|(address, _)| address),
+        admin: admin.0?,
+        state: state?,
+        services: services
+            .into_iter()
+            .map(|mut service| {
+                service.timeouts = timeouts.unwrap_or_default();
+                service
+            })
+            .collect(),
+    })
+}
+
+fn listeners(file: &Fields<'_>, report: &mut Report) -> Vec<(Listener, Span)> {
+    let help = "say where clients come in: `listen: 0.0.0.0:8080`";
+    match (file.get("listen"), file.get("listeners")) {
+        (None, None) => report.missing(file.at(), "listen", help),
+        (Some(short), Some(long)) => {
+            report
+                .error(Code::Conflict, &long.key_span, "`listen` and `listeners` exclude each other")
+                .related(&short.key_span, "the short form is here")
+                .help("keep one; `listen: ADDRESS` is short for one entry of `listeners`");
+        }
+        (Some(short), None) => {
+            let listener = |listen| Listener { name: "default".to_owned(), listen, limits: Limits::default() };
+            return report.address(&short).map(|listen| (listener(listen), short.span())).into_iter().collect();
+        }
+        (None, Some(long)) => {
+            let items = report.items(&long, LISTENERS_MAX).unwrap_or_default();
+            let read: Vec<_> = items.iter().filter_map(|at| listener(at, report)).collect();
+            for (index, (this, span)) in read.iter().enumerate() {
+                if let Some((_, first)) = read[..index].iter().find(|(other, _)| other.name == this.name) {
+                    let message = format!("two listeners are named `{}`", this.name);
+                    report.error(Code::Conflict, span, message).related(first, "the first is here");
+                }
+            }
+            return read;
+        }
+    }
+    Vec::new()
+}
+
+fn listener(at: &At<'_>, report: &mut Report) -> Option<(Listener, Span)> {
+    let fields = report.fields(at, &shape::LISTENER)?;
+    let listen = fields.need(report, "listen", "say which address: `listen: 0.0.0.0:8080`");
+    let span = listen.as_ref().map(At::span);
+    let listen = listen.and_then(|at| report.address(&at));
+    let name = fields
+        .need(report, "name", "a listener's name is its label in logs and metrics: `name: http`")
+        .and_then(|at| service::name(&at, report));
+    let limits = fields.get("limits").map_or(Some(Limits::default()), |at| limits(&at, report));
+    Some((Listener { name: name?, listen: listen?, limits: limits? }, span?))
+}
+
+fn limits(at: &At<'_>, report: &mut Report) -> Option<Limits> {
+    let fields = report.fields(at, &shape::LIMITS)?;
+    let base = Limits::default();
+    let header_bytes = fields.get("headerBytes").map(|at| report.size(&at, 8 << 10..=1 << 20));
+    let headers = fields.get("headers").map(|at| report.whole(&at, 1..=1_000));
+    let header_timeout = fields.get("headerTimeout").map(|at| report.duration(&at, WAIT));
+    let body_timeout = fields.get("bodyTimeout").map(|at| report.duration(&at, WAIT));
+    let idle_timeout = fields.get("idleTimeout").map(|at| report.duration(&at, WAIT));
+    let connections = fields.get("connections").map(|at| report.whole(&at, 1..=1_000_000));
+    let h2_streams = fields.get("h2Streams").map(|at| report.whole(&at, 1..=10_000));
+    Some(Limits {
+        header_bytes: header_bytes.unwrap_or(Some(base.header_bytes))?,
+        headers: headers.map_or(Some(base.headers), |n| usize::try_from(n?).ok())?,
+        header_timeout: header_timeout.unwrap_or(Some(base.header_timeout))?,
+        body_timeout: body_timeout.unwrap_or(Some(base.body_timeout))?,
+        idle_timeout: idle_timeout.unwrap_or(Some(base.idle_timeout))?,
+        connections: connections.map_or(Some(base.connections), |n| usize::try_from(n?).ok())?,
+        h2_streams: h2_streams.map_or(Some(base.h2_streams), |n| u32::try_from(n?).ok())?,
+    })
+}
+
+fn workers(at: &At<'_>, report: &mut Report) -> Option<usize> {
+    let help = "write `auto` (one for each CPU) or a number from 1 to 1024";
+    let bad = || Problem { message: "is not a number of workers".to_owned(), help: help.to_owned(), fix: None };
+    report
+        .scalar(at, "`auto` or a number", |text| match (text, text.parse()) {
+            ("auto", _) => Ok(None),
+            (_, Ok(workers @ 1..=1024)) => Ok(Some(workers)),
+            _ => Err(bad()),
+        })
+        .flatten()
+}
+
+fn metrics(at: &At<'_>, report: &mut Report) -> Option<(SocketAddr, Span)> {
+    let fields = report.fields(at, &shape::METRICS)?;
+    let listen = fields.need(report, "listen", "say where: `metrics: { listen: 0.0.0.0:9100 }`")?;
+    Some((report.address(&listen)?, listen.span()))
+}
+
+/// The admin listener, and where its address is written.
+fn admin(at: Option<&At<'_>>, report: &mut Report) -> (Option<Admin>, Option<Span>) {
+    let none = Admin { listen: ADMIN_DEFAULT, read_token: None, write_token: None };
+    let Some(at) = at else { return (Some(none), None) };
+    let Some(fields) = report.fields(at, &shape::ADMIN) else { return (None, None) };
+    let written = fields.get("listen");
+    let span = written.as_ref().map(At::span);
+    let listen = written.map_or(Some(ADMIN_DEFAULT), |at| report.address(&at));
+    let read_token = fields.get("readToken").map(|at| token(&at, report));
+    let write_token = fields.get("writeToken").map(|at| token(&at, report));
+    if let (Some(listen), Some(span)) = (listen, &span)
+        && !listen.ip().is_loopback()
+    {
+        let is_unset = |token: &Option<Option<Secret>>| matches!(token, None | Some(None));
+        let missing = match (is_unset(&read_token), is_unset(&write_token)) {
+            (true, true) => Some("`readToken` and `writeToken`"),
+            (true, false) => Some("`readToken`"),
+            (false, true) => Some("`writeToken`"),
+            (false, false) => None,
+        };
+        if let Some(missing) = missing {
+            report
+                .error(Code::MissingField, span, format!("an admin listener off loopback needs {missing}"))
+                .help("set both tokens, or listen on 127.0.0.1");
+        }
+    }
+    let admin =
+        listen.map(|listen| Admin { listen, read_token: read_token.flatten(), write_token: write_token.flatten() });
+    (admin, span)
+}
+
+/// A token that fits into a header; empty is unset.
+fn token(at: &At<'_>, report: &mut Report) -> Option<Secret> {
+    report
+        .scalar(at, "a token", |text| {
+            if text.len() <= 1024 && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Ok(text.to_owned());
+            }
+            Err(Problem {
+                message: "is not a possible token".to_owned(),
+                help: "a token has at most 1024 printable ASCII characters without spaces".to_owned(),
+                fix: None,
+            })
+        })
+        .filter(|text| !text.is_empty())
+        .map(Secret::new)
+}
+
+/// Reports listening addresses of which the second could not be bound.
+fn distinct(
+    listeners: &[(Listener, Span)],
+    metrics: Option<&(SocketAddr, Span)>,
+    admin: &(Option<Admin>, Option<Span>),
+    report: &mut Report,
+) {
+    let mut all: Vec<(&str, SocketAddr, Option<&Span>)> = Vec::new();
+    if let (Some(admin), span) = admin {
+        all.push(("`admin.listen`", admin.listen, span.as_ref()));
+    }
+    all.extend(metrics.map(|(address, span)| ("`metrics.listen`", *address, Some(span))));
+    all.extend(listeners.iter().map(|(listener, span)| ("a listener", listener.listen, Some(span))));
+    for (index, (_, address, span)) in all.iter().enumerate() {
+        let taken = all[..index].iter().find(|(_, other, _)| clash(*address, *other));
+        let (Some((what, other, first)), Some(span)) = (taken, span) else { continue };
+        let found = report.error(Code::Conflict, span, format!("{address} is already taken by {what} ({other})"));
+        found.help("give each its own address and port");
+        if let Some(first) = first {
+            found.related(first, "taken here");
+        }
+    }
+}
+
+/// Whether both cannot be bound at once. Port 0 asks for any free port.
+fn clash(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers =
+        a.ip() == b.ip() || (a.is_ipv4() == b.is_ipv4() && (a.ip().is_unspecified() || b.ip().is_unspecified()));
+    a.port() != 0 && a.port() == b.port() && covers
+}
+
+fn state(at: Option<&At<'_>>, folder: &Path, report: &mut Report) -> Option<State> {
+    let base = State { dir: folder.join("serin-state"), max_age: Duration::from_secs(24 * 3600) };
+    let Some(at) = at else { return Some(base) };
+    let fields = report.fields(at, &shape::STATE)?;
+    let dir = fields.get("dir").map(|at| report.filled(&at, "a folder such as `./serin-state`"));
+    let max_age = fields.get("maxAge").map(|at| report.duration(&at, SECOND..=Duration::from_secs(366 * 24 * 3600)));
+    // `./x` is `x`: the path is shown to people.
+    let below = |dir: String| folder.join(Path::new(&dir).strip_prefix(".").unwrap_or(Path::new(&dir)));
+    Some(State {
+        dir: dir.map_or(Some(base.dir), |dir| dir.map(below)).map(PathBuf::from)?,
+        max_age: max_age.unwrap_or(Some(base.max_age))?,
+    })
+}
+
+/// The timeouts of the only route.
+fn routes(at: &At<'_>, services: &[crate::engine::plan::ServicePlan], report: &mut Report) -> Option<Timeouts> {
+    let items = report.items(at, 1_000)?;
+    if let Some(second) = items.get(1) {
+        report
+            .error(Code::NotSupportedYet, &second.key_span, "a second route is not supported yet")
+            .help("all requests go to the only service; keep one route without `match`");
+    }
+    let mut timeouts = None;
+    for (index, item) in items.iter().enumerate() {
+        let Some(fields) = report.fields(item, &shape::ROUTE) else { continue };
+        if let Some(name) = fields.get("name") {
+            service::name(&name, report);
+        }
+        let service = fields.need(report, "service", "say to which service: `service: web`");
+        if let Some(service) = service
+            && let Some(name) = report.filled(&service, "the name of a service")
+            && !services.is_empty()
+            && !services.iter().any(|plan| plan.name.as_str() == name)
+        {
+            let known = services.iter().map(|plan| plan.name.as_str());
+            service::unknown(&service, "service", known, report);
+        }
+        let read = fields.get("timeouts").and_then(|at| self::timeouts(&at, report));
+        if index == 0 {
+            timeouts = read;
+        }
+    }
+    timeouts
+}
+
+fn timeouts(at: &At<'_>, report: &mut Report) -> Option<Timeouts> {
+    let fields = report.fields(at, &shape::TIMEOUTS)?;
+    let base = Timeouts::default();
+    let request = fields.get("request").map_or(Some(base.request), |at| report.duration(&at, WAIT))?;
+    let attempt_at = fields.get("attempt");
+    // A shorter request timeout than the default attempt is not the user's contradiction.
+    let attempt = match &attempt_at {
+        Some(at) => report.duration(at, WAIT)?,
+        None => base.attempt.min(request),
+    };
+    let idle = fields.get("idle").map_or(Some(base.idle), |at| report.duration(&at, WAIT))?;
+    if let Some(at) = attempt_at.filter(|_| attempt > request) {
+        report
+            .warning(&at.span(), format!("one attempt may take longer than the whole request ({})", human(request)))
+            .help("make `attempt` shorter than `request`");
+    }
+    Some(Timeouts { request, attempt, idle })
+}

@@ -1,0 +1,119 @@
+//! Excerpts without secrets: a copy of the file, byte for byte as long, in which what looks like a secret is stars.
+//! Refuses to know the fields: a misspelt token must not be shown either, nor one in a file that is not YAML.
+
+use super::{
+    suggest,
+    yaml::{Node, Value},
+};
+
+/// A key that contains one of these, or nearly is one of the fields, holds a secret.
+const WORDS: [&str; 6] = ["token", "secret", "password", "passwd", "authorization", "credential"];
+const FIELDS: [&str; 4] = ["readToken", "writeToken", "secret", "password"];
+
+/// The copy for a file that could be read as YAML.
+#[must_use]
+pub fn by_tree(source: &str, root: &Node) -> String {
+    let mut bytes = source.as_bytes().to_vec();
+    hide_in(&mut bytes, root, false);
+    text(bytes)
+}
+
+/// The copy for a file that is not YAML: from the colon after a secret's key to the end of its line, and the deeper
+/// lines below it.
+#[must_use]
+pub fn by_line(source: &str) -> String {
+    let mut bytes = source.as_bytes().to_vec();
+    let mut start = 0;
+    let mut secret_above: Option<usize> = None;
+    for line in source.split_inclusive('\n') {
+        let indent = line.len() - line.trim_start().len();
+        if secret_above.is_some_and(|above| indent > above || line.trim().is_empty()) {
+            hide(&mut bytes, start, start + line.len());
+        } else {
+            let value = line.match_indices(':').find(|(at, _)| is_secret(key_before(&line[..*at])));
+            if let Some((at, _)) = value {
+                hide(&mut bytes, start + at + 1, start + line.len());
+            }
+            secret_above = value.map(|_| indent);
+        }
+        start += line.len();
+    }
+    text(bytes)
+}
+
+fn is_secret(key: &str) -> bool {
+    let lower = key.to_ascii_lowercase();
+    WORDS.iter().any(|word| lower.contains(word)) || suggest::closest(key, FIELDS).is_some()
+}
+
+/// The word at the end, which before a colon is a key.
+fn key_before(text: &str) -> &str {
+    let text = text.trim_end().trim_end_matches(['"', '\'']);
+    text.rsplit(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_'))).next().unwrap_or_default()
+}
+
+fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
+    match &node.value {
+        Value::Null => {}
+        Value::Scalar(_) => {
+            if secret && !is_bare_reference(&bytes[node.span.clone()]) {
+                hide(bytes, node.span.start, node.span.end);
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| hide_in(bytes, item, secret)),
+        Value::Map(fields) => {
+            for field in fields {
+                hide_in(bytes, &field.node, secret || is_secret(&field.key));
+            }
+        }
+    }
+}
+
+/// `${NAME}` and `${NAME:-}` show nothing, and seeing them helps.
+fn is_bare_reference(written: &[u8]) -> bool {
+    let text = std::str::from_utf8(written).unwrap_or_default().trim_matches(['"', '\'']);
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| {
+        name.strip_suffix(":-").unwrap_or(name).bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    })
+}
+
+fn hide(bytes: &mut [u8], start: usize, end: usize) {
+    for byte in bytes.get_mut(start..end).unwrap_or_default() {
+        if !matches!(byte, b'\n' | b'\r' | b' ') {
+            *byte = b'*';
+        }
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    // Whole characters were replaced, byte by byte, so this is UTF-8; nothing is shown should that ever be wrong.
+    String::from_utf8(bytes).unwrap_or_else(|error| "*".repeat(error.as_bytes().len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::yaml;
+
+    #[test]
+    fn secrets_are_stars_and_nothing_moves() {
+        let source = "admin:\n  readTokn: hünter2\n  readToken: ${R:-}\n  writeToken: \"${W:-geheim}\"\nlisten: 1\n";
+        let masked = by_tree(source, &yaml::read(source).unwrap());
+        assert_eq!(masked.len(), source.len());
+        let expected = "admin:\n  readTokn: ********\n  readToken: ${R:-}\n  writeToken: **************\nlisten: 1\n";
+        assert_eq!(masked, expected);
+    }
+
+    #[test]
+    fn secrets_are_stars_in_what_is_not_yaml() {
+        for (source, masked) in [
+            ("a: [\n  writeToken: hunter2\n b: 1", "a: [\n  writeToken: *******\n b: 1"),
+            ("a: { listen: x, 'readTokn': hunter2, b: ]", "a: { listen: x, 'readTokn': ******** ** *"),
+            ("a:\n readToken: |\n  hunter2\n\n  more\n b: [", "a:\n readToken: *\n  *******\n\n  ****\n b: ["),
+            ("listen: 0.0.0.0:80\nä: [", "listen: 0.0.0.0:80\nä: ["),
+        ] {
+            assert_eq!(by_line(source), masked);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! A service: its versions, who is stable, who is wanted, how clients are assigned.
+//! Refuses references to versions that are not there and a wish that names the stable version.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{
+    diagnostic::{Code, Span},
+    report::{At, Fields, Problem, Report},
+    shape, strategy, suggest,
+    template::Templates,
+    yaml::Value,
+};
+use crate::engine::{
+    endpoint::{Endpoint, UpstreamHttp},
+    names::{ServiceName, VersionName},
+    plan::{ServicePlan, StickyPlan, VersionPlan, Wish},
+    table::Timeouts,
+};
+
+/// Most versions of a service.
+pub const VERSIONS_MAX: usize = 100;
+/// Most endpoints of a version.
+pub const ENDPOINTS_MAX: usize = 256;
+/// Most services of a file that are looked at before the rest is refused unread.
+const SERVICES_MAX: usize = 100;
+
+/// All services; those that are wrong are reported and left out.
+pub fn services(file: &Fields<'_>, templates: &Templates<'_>, report: &mut Report) -> Vec<ServicePlan> {
+    let help = "name a service with its versions: `services: { web: { versions: …, stable: v1 } }`";
+    let Some(at) = file.need(report, "services", help) else { return Vec::new() };
+    let Some(entries) = report.entries(&at) else { return Vec::new() };
+    if entries.is_empty() {
+        report.error(Code::MissingField, &at.span(), "`services` names no service").help(help);
+    }
+    if let Some(second) = entries.get(1) {
+        report
+            .error(
+                Code::NotSupportedYet,
+                &second.key_span,
+                "routing between services is not there yet: one service only",
+            )
+            .help("run a second `serin` for the second service");
+    }
+    let mut plans = Vec::new();
+    for field in entries.into_iter().take(SERVICES_MAX) {
+        let entry = at.entry(field);
+        let name = key(&entry.name, &entry.key_span, report);
+        plans.extend(service(&entry, name.as_deref(), templates, report));
+    }
+    templates.report_unused(report);
+    plans
+}
+
+/// A name as a value, checked as names are.
+pub fn name(at: &At<'_>, report: &mut Report) -> Option<String> {
+    report.scalar(at, "a name", |text| {
+        VersionName::new(text).map(|name| name.to_string()).map_err(|error| Problem {
+            message: "is not a name".to_owned(),
+            help: error.to_string(),
+            fix: None,
+        })
+    })
+}
+
+/// A name as a key, checked as names are.
+pub fn key(text: &str, span: &Span, report: &mut Report) -> Option<String> {
+    match VersionName::new(text) {
+        Ok(name) => Some(name.to_string()),
+        Err(error) => {
+            report.error(Code::BadValue, span, "this key is not a name").help(error.to_string());
+            None
+        }
+    }
+}
+
+/// Reports a name that nothing has.
+pub fn unknown<'a>(at: &At<'_>, what: &str, known: impl Iterator<Item = &'a str> + Clone, report: &mut Report) {
+    let Value::Scalar(scalar) = &at.node.value else { return };
+    let all = known.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    // What came from the environment is not shown.
+    let message = if scalar.substituted {
+        format!("`{}` names no {what}", at.name)
+    } else {
+        format!("there is no {what} named `{}`", scalar.text)
+    };
+    let near = suggest::closest(&scalar.text, known).filter(|_| !scalar.substituted);
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if all.is_empty() => format!("there is no {what} at all"),
+        None => format!("there is {all}"),
+    };
+    report.error(Code::BadReference, &at.span(), message).help(help);
+}
+
+fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &mut Report) -> Option<ServicePlan> {
+    let fields = report.fields(at, &shape::SERVICE)?;
+    let help = "name each version and where it answers: `versions: { v1: http://host:port }`";
+    let versions = fields.need(report, "versions", help).map(|at| versions(&at, report)).unwrap_or_default();
+    // With a broken `versions` every reference would look wrong.
+    let known = Some(&versions).filter(|versions| !versions.is_empty());
+    let stable_at = fields.need(report, "stable", "name the version that serves now: `stable: v1`");
+    let stable = stable_at.as_ref().and_then(|at| version(at, known, report));
+    let wish = wish(&fields, known, stable.as_ref(), report);
+    let assign = fields.get("assign").map(|at| assign(&at, report)).unwrap_or_default();
+    let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
+    Some(ServicePlan {
+        name: ServiceName::new(name?).ok()?,
+        versions: versions.into_iter().flat_map(|(_, plan)| plan).collect(),
+        stable: stable?,
+        wish,
+        force_header: assign.force_header,
+        sticky: assign.sticky,
+        timeouts: Timeouts::default(),
+        strategy: strategy?,
+    })
+}
+
+/// Every version's name, with its plan if that is right.
+type Versions = Vec<(String, Option<VersionPlan>)>;
+
+fn names(versions: &Versions) -> Vec<&str> {
+    versions.iter().map(|(name, _)| &**name).collect()
+}
+
+fn versions(at: &At<'_>, report: &mut Report) -> Versions {
+    let Some(entries) = report.entries(at) else { return Vec::new() };
+    if entries.is_empty() {
+        report
+            .error(Code::MissingField, &at.span(), "`versions` names no version")
+            .help("add one: `v1: http://host:port`");
+    }
+    if entries.len() > VERSIONS_MAX {
+        let message = format!("a service has at most {VERSIONS_MAX} versions; these are {}", entries.len());
+        report.error(Code::TooLarge, &at.key_span, message);
+    }
+    let mut seen: HashMap<Vec<Endpoint>, (String, Span)> = HashMap::new();
+    let mut read = Vec::new();
+    for field in entries.into_iter().take(VERSIONS_MAX) {
+        let entry = at.entry(field);
+        let Some(name) = key(&entry.name, &entry.key_span, report) else { continue };
+        if matches!(&*name, "always" | "never") {
+            report
+                .error(Code::BadValue, &entry.key_span, format!("a version cannot be named `{name}`"))
+                .help("that word has a meaning of its own in the force header");
+        }
+        let plan = version_plan(&entry, &name, report);
+        if let Some(plan) = &plan {
+            let place = (name.clone(), entry.key_span.clone());
+            let (other, span) = seen.entry(plan.endpoints.clone()).or_insert_with(|| place.clone());
+            if *other != name {
+                report
+                    .warning(&entry.key_span, format!("`{name}` and `{other}` answer at the same address"))
+                    .related(span, "the other is here")
+                    .help("requests to both reach one upstream, so there is nothing to compare");
+            }
+        }
+        read.push((name, plan));
+    }
+    read
+}
+
+fn version_plan(at: &At<'_>, name: &str, report: &mut Report) -> Option<VersionPlan> {
+    let name = VersionName::new(name).ok()?;
+    match &at.node.value {
+        Value::Scalar(_) => {
+            Some(VersionPlan { name, endpoints: vec![report.endpoint(at)?], http: UpstreamHttp::default() })
+        }
+        Value::Map(_) => {
+            let fields = report.fields(at, &shape::VERSION)?;
+            let endpoints = fields
+                .need(report, "endpoints", "say where it answers: `endpoints: [http://host:port]`")
+                .and_then(|at| endpoints(&at, report));
+            let words = [("auto", UpstreamHttp::H1), ("h1", UpstreamHttp::H1), ("h2", UpstreamHttp::H2)];
+            let http = fields.get("http").map_or(Some(UpstreamHttp::default()), |at| report.word(&at, &words));
+            Some(VersionPlan { name, endpoints: endpoints?, http: http? })
+        }
+        Value::List(_) => {
+            report
+                .error(Code::WrongType, &at.span(), format!("`{}` must be a URL or a mapping, not a list", at.name))
+                .help("write several addresses as `{ endpoints: [http://a:80, http://b:80] }`");
+            None
+        }
+        Value::Null => {
+            report.wrong_type(at, "a URL such as `http://app:8000`");
+            None
+        }
+    }
+}
+
+fn endpoints(at: &At<'_>, report: &mut Report) -> Option<Vec<Endpoint>> {
+    let mut read: Vec<Endpoint> = Vec::new();
+    let items = report.items(at, ENDPOINTS_MAX)?;
+    for item in &items {
+        let Some(endpoint) = report.endpoint(item) else { continue };
+        if read.contains(&endpoint) {
+            report.error(Code::Conflict, &item.span(), "this endpoint is in the list twice").help("keep one of them");
+        }
+        read.push(endpoint);
+    }
+    (read.len() == items.len()).then_some(read)
+}
+
+/// A reference to one of the known versions; unchecked while none is known.
+fn version(at: &At<'_>, known: Option<&Versions>, report: &mut Report) -> Option<VersionName> {
+    let text = report.filled(at, "the name of a version")?;
+    let names = names(known?);
+    if names.contains(&&*text) {
+        return VersionName::new(&text).ok();
+    }
+    unknown(at, "version", names.into_iter(), report);
+    None
+}
+
+fn wish(
+    service: &Fields<'_>,
+    known: Option<&Versions>,
+    stable: Option<&VersionName>,
+    report: &mut Report,
+) -> Option<Wish> {
+    let revision_at = service.get("revision");
+    let revision = revision_at.as_ref().and_then(|at| revision(at, report)).unwrap_or_default();
+    let canary_at = service.get("canary")?;
+    // `canary: ${CANARY:-}` is how a pipeline says that nothing is wanted.
+    if matches!(&canary_at.node.value, Value::Scalar(scalar) if scalar.text.is_empty()) {
+        return None;
+    }
+    let canary = version(&canary_at, known, report)?;
+    if Some(&canary) != stable {
+        return Some(Wish { version: canary, revision });
+    }
+    // The state after a promotion, with the file brought up to date: nothing is wished.
+    if let Some(at) = revision_at.filter(|_| !revision.is_empty()) {
+        report
+            .error(Code::Conflict, &canary_at.span(), "the canary is the stable version, with a revision of its own")
+            .related(&at.key_span, "this asks for another build of it")
+            .help("both would be one upstream; give the new build a version of its own, with its own address");
+    }
+    None
+}
+
+fn revision(at: &At<'_>, report: &mut Report) -> Option<String> {
+    report.scalar(at, "a text", |text| {
+        if text.len() <= 128 && !text.chars().any(char::is_control) {
+            return Ok(text.to_owned());
+        }
+        Err(Problem {
+            message: "is not a revision".to_owned(),
+            help: "a revision has at most 128 bytes on one line, as a commit hash".to_owned(),
+            fix: None,
+        })
+    })
+}
+
+#[derive(Default)]
+struct Assign {
+    force_header: Option<String>,
+    sticky: Option<StickyPlan>,
+}
+
+fn assign(at: &At<'_>, report: &mut Report) -> Assign {
+    let Some(fields) = report.fields(at, &shape::ASSIGN) else { return Assign::default() };
+    let force_header = fields.get("force").and_then(|at| {
+        let fields = report.fields(&at, &shape::FORCE)?;
+        let header = fields.need(report, "header", "name the header: `force: { header: x-canary }`")?;
+        token(&header, "a header's name", report).map(|name| name.to_ascii_lowercase())
+    });
+    Assign { force_header, sticky: fields.get("sticky").and_then(|at| sticky(&at, report)) }
+}
+
+fn sticky(at: &At<'_>, report: &mut Report) -> Option<StickyPlan> {
+    let fields = report.fields(at, &shape::STICKY)?;
+    if let Some(by) = fields.need(report, "by", "say by what: `sticky: { by: cookie }`") {
+        let later = |text: &str| matches!(text, "header" | "query" | "clientIp");
+        if let Value::Scalar(scalar) = &by.node.value
+            && later(&scalar.text)
+        {
+            report
+                .error(Code::NotSupportedYet, &by.span(), format!("sticky by `{}` is not supported yet", scalar.text))
+                .help("use `by: cookie` for now");
+        } else {
+            report.word(&by, &[("cookie", ())]);
+        }
+    }
+    let cookie = fields.get("name").map_or(Some("serin".to_owned()), |at| token(&at, "a cookie's name", report));
+    let ttl =
+        fields.get("ttl").map(|at| report.duration(&at, Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600)));
+    Some(StickyPlan { cookie: cookie?, ttl: ttl.flatten() })
+}
+
+/// A token of RFC 9110, 5.6.2, which names of headers and cookies are.
+fn token(at: &At<'_>, noun: &str, report: &mut Report) -> Option<String> {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    report.scalar(at, noun, |text| {
+        if (1..=128).contains(&text.len()) && text.bytes().all(fine) {
+            return Ok(text.to_owned());
+        }
+        Err(Problem { message: format!("is not {noun}"), help: "use letters, digits and `-`".to_owned(), fix: None })
+    })
+}

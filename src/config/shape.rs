@@ -1,0 +1,80 @@
+//! Which fields each mapping of the file has, in one place: those that are read, and those of the design that come later.
+//! Refuses nothing itself; `report` compares what is written with it.
+
+/// The fields of one kind of mapping.
+#[derive(Debug)]
+pub struct Shape {
+    /// The path of such a mapping, for hints; empty for the whole file.
+    pub path: &'static str,
+    /// Read now.
+    pub fields: &'static [&'static str],
+    /// Not supported yet.
+    pub later: &'static [&'static str],
+}
+
+macro_rules! shapes {
+    ($($name:ident = $path:literal { $($field:ident)* } later { $($later:ident)* })*) => {
+        $(
+            #[doc = concat!("`", $path, "`")]
+            pub static $name: Shape = Shape {
+                path: $path,
+                fields: &[$(stringify!($field)),*],
+                later: &[$(stringify!($later)),*],
+            };
+        )*
+        /// Every shape.
+        pub static ALL: &[&Shape] = &[$(&$name),*];
+    };
+}
+
+shapes! {
+    FILE = "" { listen listeners workers metrics admin state routes services analysisTemplates }
+        later { trust accessLog tracing concurrentRollouts notify fleet }
+    LISTENER = "listeners[]" { name listen limits } later { tls http proxyProtocol }
+    LIMITS = "listeners[].limits" { headerBytes headers headerTimeout bodyTimeout idleTimeout connections h2Streams } later {}
+    METRICS = "metrics" { listen } later { compat }
+    ADMIN = "admin" { listen readToken writeToken } later {}
+    STATE = "state" { dir maxAge } later {}
+    ROUTE = "routes[]" { name service timeouts } later { match filters retry }
+    TIMEOUTS = "routes[].timeouts" { request attempt idle } later { upgraded }
+    SERVICE = "services.<name>" { versions stable canary revision assign steps hold abortWhen strategy }
+        later { rescue deadCanary countAsError gates }
+    VERSION = "services.<name>.versions.<name>" { endpoints http }
+        later { tls loadBalancing health ejection slowStart limits filters }
+    ASSIGN = "services.<name>.assign" { force sticky } later { cohorts }
+    FORCE = "services.<name>.assign.force" { header } later { cookie from }
+    STICKY = "services.<name>.assign.sticky" { by name ttl } later {}
+    ABORT_WHEN = "services.<name>.abortWhen" { errorRate p50 p75 p90 p95 p99 p999 } later {}
+    STRATEGY = "services.<name>.strategy" { canary } later { blueGreen }
+    CANARY = "services.<name>.strategy.canary" { maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline }
+        later { analysis promoteEarly bake abort drainTimeout scaleDownDelay rollbackWindow windows }
+    STEP = "services.<name>.strategy.canary.steps[]" { setWeight pause analysis }
+        later { setHeaderRoute setMirrorRoute experiment }
+    PAUSE = "services.<name>.strategy.canary.steps[].pause" { duration requests } later {}
+    ANALYSIS = "services.<name>.strategy.canary.steps[].analysis" { templates args } later {}
+    TEMPLATE_REF = "services.<name>.strategy.canary.steps[].analysis.templates[]" { templateName } later {}
+    ARG = "services.<name>.strategy.canary.steps[].analysis.args[]" { name value } later { valueFrom }
+    GUARD = "services.<name>.strategy.canary.guard" { errorRate latency versusStable consecutiveErrors onFailure }
+        later { warmup }
+    ERROR_RATE = "services.<name>.strategy.canary.guard.errorRate" { max window minRequests } later {}
+    LATENCY = "services.<name>.strategy.canary.guard.latency[]" { quantile max window minRequests } later {}
+    VERSUS_STABLE = "services.<name>.strategy.canary.guard.versusStable" { alpha errors minBadSeconds } later { latency }
+    TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.errors" { relative absolute } later {}
+    TEMPLATE = "analysisTemplates.<name>" { args metrics } later {}
+    METRIC = "analysisTemplates.<name>.metrics[]" {
+        name interval initialDelay count failureLimit inconclusiveLimit consecutiveErrorLimit consecutiveSuccessLimit
+        successCondition failureCondition provider
+    } later {}
+    PROVIDER = "analysisTemplates.<name>.metrics[].provider" { serin }
+        later { prometheus web job exec datadog cloudWatch newRelic graphite influxdb wavefront skywalking kayenta plugin }
+    SERIN = "analysisTemplates.<name>.metrics[].provider.serin" { version window } later {}
+}
+
+/// Where else a field of this name belongs.
+#[must_use]
+pub fn home(field: &str) -> Option<&'static str> {
+    let mut homes = ALL.iter().filter(|shape| shape.fields.contains(&field) || shape.later.contains(&field));
+    let first = homes.next()?;
+    // `name` and the like are at home in too many places for a hint.
+    homes.next().is_none().then_some(first.path)
+}

@@ -1,0 +1,4 @@
+//! What a person needs to try the proxy: toy upstreams and a bounded load. Imported by the command line alone.
+
+pub mod load;
+pub mod toy;

@@ -1,0 +1,171 @@
+//! The whole control plane: what happened goes in with the time, what is to be done comes out in order.
+
+use std::sync::Arc;
+
+use super::{
+    effect::Effect,
+    input::{Command, Input, Refusal},
+    memory::{EvidenceMemory, Memory, ServiceMemory},
+    names::Generation,
+    plan::ServicePlan,
+    rollout::{Log, Recollection, Service},
+    samples::{Samples, SlotSamples},
+    table::{ServiceTable, Table},
+    time::Timestamp,
+    view::View,
+    weight::Weight,
+};
+
+/// What is known at the start of the process, besides the file.
+#[derive(Debug, Clone, Default)]
+pub struct Recovered {
+    /// What was remembered.
+    pub memory: Memory,
+    /// The share tests' state.
+    pub evidence: Vec<EvidenceMemory>,
+    /// Why no rollout may go on or start by itself: the state was damaged, is stale or cannot be written. In words.
+    pub distrust: Option<String>,
+    /// The table that is in force already; tables published from now on are newer.
+    pub generation: Generation,
+}
+
+/// The control plane. Deterministic: the same inputs at the same times give the same effects.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    services: Vec<Service>,
+    /// Remembered, but not in the file now.
+    absent: Vec<ServiceMemory>,
+    recovered: Option<Recovered>,
+    sequence: u64,
+    published: Arc<Table>,
+}
+
+impl Engine {
+    /// A control plane that knows what was remembered and waits for the file: the first input must be `Configure`.
+    #[must_use]
+    pub fn new(recovered: Recovered) -> Self {
+        Self {
+            services: Vec::new(),
+            absent: Vec::new(),
+            sequence: recovered.memory.sequence,
+            published: Arc::new(Table { generation: recovered.generation, services: Vec::new() }),
+            recovered: Some(recovered),
+        }
+    }
+
+    /// Takes an input in and appends what is to be done to `effects`, in the order in which it must be done.
+    ///
+    /// # Errors
+    /// When a command or a plan is refused; nothing has changed then. Measurements are never refused.
+    pub fn apply(&mut self, input: Input, now: Timestamp, effects: &mut Vec<Effect>) -> Result<(), Refusal> {
+        let generation = Generation(self.published.generation.0 + 1);
+        let mut sequence = self.sequence;
+        let mut log = Log { now, generation, sequence: &mut sequence, effects };
+        let outcome = match input {
+            Input::Configure(plans) => self.configure(plans, &mut log),
+            Input::Measured(samples) => {
+                self.measured(&samples, &mut log);
+                Ok(())
+            }
+            Input::Command(command) => self.command(&command, &mut log),
+        };
+        self.sequence = sequence;
+        if outcome.is_ok() {
+            self.publish(generation, effects);
+        }
+        outcome
+    }
+
+    /// The earliest time at which something may happen by itself; none when everything waits for traffic or people.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.services.iter().filter_map(Service::deadline).min()
+    }
+
+    /// How everything stands.
+    #[must_use]
+    pub fn view(&self, now: Timestamp) -> View {
+        let services = self.services.iter().map(|service| service.view(now)).collect();
+        View { at: now, generation: self.published.generation, services }
+    }
+
+    /// The table in force.
+    #[must_use]
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.published)
+    }
+
+    /// The share tests' state, to be saved each second.
+    #[must_use]
+    pub fn evidence(&self) -> Vec<EvidenceMemory> {
+        self.services.iter().filter_map(Service::evidence).collect()
+    }
+
+    fn configure(&mut self, plans: Vec<ServicePlan>, log: &mut Log<'_>) -> Result<(), Refusal> {
+        let of =
+            |services: &[Service], plan: &ServicePlan| services.iter().position(|known| *known.name() == plan.name);
+        for plan in &plans {
+            if let Some(at) = of(&self.services, plan) {
+                self.services[at].accepts(plan)?;
+            }
+        }
+        let recovered = self.recovered.take();
+        let (distrust, evidence) = match recovered {
+            Some(recovered) => {
+                self.absent = recovered.memory.services;
+                (recovered.distrust, recovered.evidence)
+            }
+            None => (None, Vec::new()),
+        };
+        let mut former = std::mem::take(&mut self.services);
+        for plan in plans {
+            if let Some(at) = of(&former, &plan) {
+                let mut service = former.swap_remove(at);
+                service.reconfigure(plan, log);
+                self.services.push(service);
+                continue;
+            }
+            let remembered = self.absent.iter().position(|memory| memory.service == plan.name);
+            let known = Recollection {
+                memory: remembered.map(|at| self.absent.swap_remove(at)),
+                evidence: evidence.iter().find(|saved| saved.service == plan.name).cloned(),
+                distrust: distrust.clone(),
+            };
+            self.services.push(Service::take_up(plan, known, log));
+        }
+        self.absent.extend(former.iter().map(Service::memory));
+        Ok(())
+    }
+
+    fn measured(&mut self, samples: &Samples, log: &mut Log<'_>) {
+        for service in &mut self.services {
+            let slots: Vec<&SlotSamples> =
+                samples.slots.iter().filter(|slot| slot.service == *service.name()).collect();
+            service.measured(&slots, log);
+        }
+    }
+
+    fn command(&mut self, command: &Command, log: &mut Log<'_>) -> Result<(), Refusal> {
+        let service = self.services.iter_mut().find(|service| *service.name() == command.service);
+        service.ok_or_else(|| Refusal::UnknownService(command.service.clone()))?.command(command, log)
+    }
+
+    /// Publishes a new table if anything in it is different.
+    fn publish(&mut self, generation: Generation, effects: &mut Vec<Effect>) {
+        let services: Vec<ServiceTable> = self.services.iter().map(Service::table).collect();
+        if services == self.published.services {
+            return;
+        }
+        let withdrawal = self.published.services.iter().any(|before| takes_from_canary(before, &services));
+        self.published = Arc::new(Table { generation, services });
+        effects.push(Effect::Publish { table: Arc::clone(&self.published), withdrawal });
+    }
+}
+
+/// Whether the canary of a former table has less weight now.
+fn takes_from_canary(before: &ServiceTable, now: &[ServiceTable]) -> bool {
+    let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
+    let service = now.iter().find(|service| service.name == before.name);
+    let version = service.and_then(|service| service.versions.iter().find(|version| version.name == canary.name));
+    version.map_or(Weight::ZERO, |version| version.weight) < canary.weight
+}

@@ -1,0 +1,246 @@
+//! What people and scripts may ask for, phase by phase. A refused command changes nothing and says what would be possible.
+
+use super::state::{Log, Phase, Service};
+use crate::engine::{
+    event::{Cause, EventKind},
+    input::{Command, Refusal, Verb},
+    memory::PauseKind,
+    names::{Revision, VersionName},
+    plan::{Step, Wish},
+    weight::Weight,
+};
+
+/// How many earlier stables `undo` may go back to at once.
+const ROLLBACK_WINDOW: usize = 3;
+
+impl Service {
+    /// Carries out a command, or refuses it.
+    pub(in crate::engine) fn command(&mut self, command: &Command, log: &mut Log<'_>) -> Result<(), Refusal> {
+        let present = self.standing.revision;
+        if let Some(expected) = command.expect_revision.filter(|expected| *expected != present) {
+            return Err(Refusal::OtherRevision { expected, present });
+        }
+        let cause =
+            Cause::Person { verb: command.verb.as_str(), actor: command.actor.clone(), reason: command.reason.clone() };
+        match &command.verb {
+            Verb::Start { to, revision } => self.order_start(to, revision, cause, log),
+            Verb::Promote { full, force } => self.order_promote(*full, *force, cause, log),
+            Verb::Pause => self.order_pause(cause, log),
+            Verb::Resume => self.order_resume(cause, log),
+            Verb::Abort => self.order_abort(cause, log),
+            Verb::Retry => self.order_retry(cause, log),
+            Verb::Undo { to } => self.order_undo(*to, cause, log),
+            Verb::SetWeight(weight) => self.order_weight(*weight, cause, log),
+        }
+    }
+
+    fn order_start(
+        &mut self,
+        to: &VersionName,
+        revision: &str,
+        cause: Cause,
+        log: &mut Log<'_>,
+    ) -> Result<(), Refusal> {
+        if self.plan.version(to).is_none() {
+            let known: Vec<_> = self.plan.versions.iter().map(|version| format!("`{}`", version.name)).collect();
+            let service = self.plan.name.clone();
+            return Err(Refusal::UnknownVersion { service, version: to.clone(), known: known.join(", ") });
+        }
+        if *to == self.standing.stable.version {
+            return Err(not_now(format!("`{to}` is stable already")));
+        }
+        let target = Wish { version: to.clone(), revision: revision.to_owned() };
+        let untrusted = matches!(self.phase, Phase::Paused { kind: PauseKind::Untrusted, .. });
+        if !untrusted && self.rollout().is_some_and(|rollout| rollout.target == target) {
+            return Err(not_now(format!("`{to}` is being rolled out already (revision {})", self.standing.revision)));
+        }
+        self.supersede(cause.clone(), log);
+        self.start(target, cause, log);
+        Ok(())
+    }
+
+    fn order_promote(&mut self, full: bool, force: bool, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        match &self.phase {
+            Phase::Healthy => Err(self.no_rollout("promote")),
+            Phase::Degraded { target, .. } if full && force => {
+                if self.plan.version(&target.version).is_none() {
+                    return Err(not_now(format!("`{}` is no longer in the file", target.version)));
+                }
+                self.promote(cause, log);
+                Ok(())
+            }
+            Phase::Degraded { target, .. } => Err(not_now(format!(
+                "`{0}` was aborted: `retry` tries it again from step 1, `promote --full --force` takes it as it is",
+                target.version
+            ))),
+            Phase::Paused { kind: PauseKind::Untrusted, .. } if !(full && force) => Err(self.untrusted()),
+            Phase::Progressing(_) | Phase::Paused { .. } if full => {
+                self.promote(cause, log);
+                Ok(())
+            }
+            Phase::Progressing(_) | Phase::Paused { .. } => {
+                self.run_on(log);
+                let next = self.next_step();
+                self.enter(next, cause, log);
+                Ok(())
+            }
+        }
+    }
+
+    fn order_pause(&mut self, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        match &self.phase {
+            Phase::Progressing(_) => {
+                self.pause(PauseKind::Command, "paused by hand".to_owned(), cause, log);
+                Ok(())
+            }
+            Phase::Paused { reason, .. } => Err(not_now(format!("the rollout is paused already: {reason}"))),
+            Phase::Healthy | Phase::Degraded { .. } => Err(self.no_rollout("pause")),
+        }
+    }
+
+    fn order_resume(&mut self, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        let kind = match &self.phase {
+            Phase::Paused { kind: PauseKind::Untrusted, .. } => return Err(self.untrusted()),
+            Phase::Paused { kind, .. } => *kind,
+            Phase::Progressing(_) => return Err(not_now("the rollout is not paused".to_owned())),
+            Phase::Healthy | Phase::Degraded { .. } => return Err(self.no_rollout("resume")),
+        };
+        self.run_on(log);
+        let about = self.rollout().map(|rollout| rollout.target.version.clone());
+        match kind {
+            PauseKind::Step | PauseKind::Weight => {
+                let next = self.next_step();
+                self.enter(next, cause, log);
+            }
+            PauseKind::Guard => {
+                let weight = self.canary_weight();
+                self.traffic.forget_strata();
+                self.traffic.cut(log.now, log.generation, weight);
+                self.arm_share_test(log.now);
+                self.note(EventKind::Resumed, cause, about, log);
+            }
+            PauseKind::Command | PauseKind::Inconclusive | PauseKind::NoTraffic | PauseKind::Untrusted => {
+                if let Some(rollout) = self.rollout_mut() {
+                    rollout.lacking_since = None;
+                    if kind == PauseKind::Inconclusive {
+                        rollout.analysis = None;
+                    }
+                }
+                self.note(EventKind::Resumed, cause, about, log);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asking twice is no mistake: an abort always ends with weight 0.
+    fn order_abort(&mut self, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        match &self.phase {
+            Phase::Progressing(_) | Phase::Paused { .. } => {
+                self.withdraw(cause, "aborted by hand".to_owned(), log);
+                Ok(())
+            }
+            Phase::Degraded { .. } => Ok(()),
+            Phase::Healthy => Err(self.no_rollout("abort")),
+        }
+    }
+
+    fn order_retry(&mut self, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        match &self.phase {
+            Phase::Degraded { target, .. } if self.plan.version(&target.version).is_some() => {
+                let target = target.clone();
+                self.start(target, cause, log);
+                Ok(())
+            }
+            Phase::Degraded { target, .. } => Err(not_now(format!("`{}` is no longer in the file", target.version))),
+            _ => Err(not_now("only an aborted rollout can be retried; `start --to VERSION` begins one".to_owned())),
+        }
+    }
+
+    fn order_undo(&mut self, to: Option<Revision>, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        if self.rollout().is_some() {
+            return Err(not_now(
+                "a rollout is running: `abort` it first, which goes back to stable at once".to_owned(),
+            ));
+        }
+        let window = self.standing.earlier.iter().rev().take(ROLLBACK_WINDOW);
+        let mut usable = window.filter(|(_, wish)| {
+            wish.version != self.standing.stable.version && self.plan.version(&wish.version).is_some()
+        });
+        let found = match to {
+            Some(revision) => usable.find(|(of, _)| *of == revision),
+            None => usable.next(),
+        };
+        let Some((_, target)) = found.cloned() else {
+            let known: Vec<_> =
+                self.standing.earlier.iter().map(|(of, wish)| format!("{of} ({})", wish.version)).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(not_now(format!(
+                "no such earlier stable version among the last {ROLLBACK_WINDOW} that the file still names; earlier: {known}"
+            )));
+        };
+        let undone = self.standing.stable.clone();
+        self.standing.refuse(&undone);
+        self.crown(target, cause, log);
+        Ok(())
+    }
+
+    fn order_weight(&mut self, weight: Weight, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        match &self.phase {
+            Phase::Paused { kind: PauseKind::Untrusted, .. } => Err(self.untrusted()),
+            Phase::Progressing(_) | Phase::Paused { .. } => {
+                self.hold_at(weight, cause, log);
+                Ok(())
+            }
+            Phase::Healthy | Phase::Degraded { .. } => Err(self.no_rollout("set-weight")),
+        }
+    }
+
+    /// Ends a pause: the clock goes on where it stopped.
+    fn run_on(&mut self, log: &Log<'_>) {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Healthy) {
+            Phase::Paused { mut rollout, at, .. } => {
+                rollout.since = rollout.since + log.now.since(at);
+                Phase::Progressing(rollout)
+            }
+            other => other,
+        };
+    }
+
+    /// After a weight set by hand: the first step above it; else simply the next one.
+    fn next_step(&self) -> usize {
+        let Some(rollout) = self.rollout() else { return 0 };
+        let steps = &self.plan.strategy.steps;
+        let planned = steps.iter().take(rollout.step).rev().find_map(|step| match step {
+            Step::SetWeight(weight) => Some(*weight),
+            _ => None,
+        });
+        if planned.unwrap_or_default() == rollout.weight {
+            return rollout.step + 1;
+        }
+        let above = |step: &Step| matches!(step, Step::SetWeight(weight) if *weight > rollout.weight);
+        steps.iter().position(above).unwrap_or(steps.len())
+    }
+
+    fn no_rollout(&self, verb: &str) -> Refusal {
+        let stable = &self.standing.stable.version;
+        let degraded = match &self.phase {
+            Phase::Degraded { target, .. } => format!("; `{}` was aborted, `retry` tries it again", target.version),
+            _ => "; `start --to VERSION` begins one".to_owned(),
+        };
+        not_now(format!(
+            "nothing to {verb}: no rollout of `{}` is running, `{stable}` serves all{degraded}",
+            self.plan.name
+        ))
+    }
+
+    fn untrusted(&self) -> Refusal {
+        let target = self.rollout().map_or("VERSION", |rollout| rollout.target.version.as_str());
+        not_now(format!(
+            "where this rollout stood is not known for sure: `start --to {target}` begins it again, `abort` gives it up"
+        ))
+    }
+}
+
+const fn not_now(text: String) -> Refusal {
+    Refusal::NotNow(text)
+}

@@ -1,0 +1,151 @@
+//! The read model of one service: the same facts for status, why, API, metrics and dashboard.
+
+use std::time::Duration;
+
+use super::state::{Phase, Rollout, Service};
+use crate::engine::{
+    names::{Role, VersionName},
+    plan::{Pause, Step},
+    stats::window::Summary,
+    time::Timestamp,
+    view::{PhaseView, RolloutView, ServiceView, VersionView, Waiting},
+};
+
+/// What the version table looks back on.
+const LOOK_BACK: Duration = Duration::from_secs(60);
+
+impl Service {
+    /// How things stand.
+    pub(in crate::engine) fn view(&self, now: Timestamp) -> ServiceView {
+        let (phase, reason, canary) = match &self.phase {
+            Phase::Healthy => (PhaseView::Healthy, None, None),
+            Phase::Progressing(rollout) => (PhaseView::Progressing, None, Some(&rollout.target)),
+            Phase::Paused { rollout, reason, .. } => (PhaseView::Paused, Some(reason.clone()), Some(&rollout.target)),
+            Phase::Degraded { target, reason } => (PhaseView::Degraded, Some(reason.clone()), Some(target)),
+        };
+        ServiceView {
+            name: self.plan.name.clone(),
+            phase,
+            phase_reason: reason,
+            revision: self.standing.revision,
+            stable: self.standing.stable.version.clone(),
+            canary: canary.map(|wish| wish.version.clone()),
+            rollout: self.rollout().map(|rollout| self.rollout_view(rollout, now)),
+            versions: self.version_views(now),
+            last_event: self.last_event.clone(),
+        }
+    }
+
+    fn rollout_view(&self, rollout: &Rollout, now: Timestamp) -> RolloutView {
+        let until = match &self.phase {
+            Phase::Paused { at, .. } => *at,
+            _ => now,
+        };
+        RolloutView {
+            started: rollout.started,
+            step: rollout.step + 1,
+            steps: self.plan.strategy.steps.iter().map(step_words).collect(),
+            in_step: until.since(rollout.since),
+            waiting: self.waiting(rollout, now),
+            checks: self.checks(now),
+        }
+    }
+
+    fn waiting(&self, rollout: &Rollout, now: Timestamp) -> Vec<Waiting> {
+        if matches!(self.phase, Phase::Paused { .. }) {
+            return vec![Waiting::Person];
+        }
+        let mut waiting = Vec::new();
+        let canary = &rollout.target.version;
+        match self.plan.strategy.steps.get(rollout.step) {
+            Some(Step::Pause(Pause::For(duration))) => {
+                let left = duration.saturating_sub(now.since(rollout.since));
+                if !left.is_zero() {
+                    waiting.push(Waiting::Time { left });
+                }
+            }
+            Some(Step::Pause(Pause::Requests(need))) => {
+                let have = self.traffic.since_cut(canary).requests;
+                if have < *need {
+                    waiting.push(self.requests("step", have, *need, canary, now));
+                }
+            }
+            Some(Step::Analysis(_)) => {
+                let progress = rollout.analysis.iter().flat_map(|run| run.progress());
+                waiting.extend(progress.map(|(metric, state)| Waiting::Analysis { metric, state }));
+            }
+            _ => {}
+        }
+        let lack =
+            self.lacks().filter(|_| !matches!(self.plan.strategy.steps.get(rollout.step), Some(Step::Analysis(_))));
+        waiting.extend(lack.map(|lack| self.requests(&lack.check, lack.have, lack.need, canary, now)));
+        waiting
+    }
+
+    fn requests(&self, check: &str, have: u64, need: u64, canary: &VersionName, now: Timestamp) -> Waiting {
+        let rps = self.traffic.summary(canary, now, LOOK_BACK, 0).rps();
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+        let seconds = need.saturating_sub(have) as f64 / rps;
+        let about = Duration::try_from_secs_f64(seconds).ok();
+        Waiting::Requests { check: check.to_owned(), have, need, about }
+    }
+
+    fn version_views(&self, now: Timestamp) -> Vec<VersionView> {
+        let table = self.table();
+        let summaries: Vec<Summary> =
+            table.versions.iter().map(|version| self.traffic.summary(&version.name, now, LOOK_BACK, 0)).collect();
+        let all: u64 = summaries.iter().map(|summary| summary.counts.requests).sum();
+        let views = table.versions.into_iter().zip(summaries).map(|(version, seen)| VersionView {
+            measured: share(seen.counts.requests, all),
+            window: now.since(self.traffic.cut_at()).min(LOOK_BACK),
+            counts: seen.counts,
+            rps: seen.rps(),
+            p50: seen.quantile(0.5),
+            p95: seen.quantile(0.95),
+            p99: seen.quantile(0.99),
+            name: version.name,
+            role: version.role,
+            weight: version.weight,
+        });
+        let mut views: Vec<VersionView> = views.collect();
+        views.sort_by_key(|view| match view.role {
+            Role::Stable => 0,
+            Role::Canary => 1,
+            Role::Other => 2,
+        });
+        views
+    }
+}
+
+/// A step as the file writes it.
+fn step_words(step: &Step) -> String {
+    match step {
+        Step::SetWeight(weight) => format!("setWeight {weight}"),
+        Step::Pause(Pause::For(duration)) => format!("pause {}", duration_words(*duration)),
+        Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),
+        Step::Pause(Pause::Person) => "pause until promoted".to_owned(),
+        Step::Analysis(templates) => {
+            let names: Vec<_> = templates.iter().map(|template| template.name.as_str()).collect();
+            format!("analysis {}", names.join(", "))
+        }
+    }
+}
+
+/// `1h30m`, `2m`, `1.5s`, `250ms`: as the file writes durations.
+fn duration_words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if duration.subsec_millis() > 0 || seconds == 0 {
+        return if seconds == 0 {
+            format!("{}ms", duration.as_millis())
+        } else {
+            format!("{}s", duration.as_secs_f64())
+        };
+    }
+    let parts = [(seconds / 3600, "h"), (seconds % 3600 / 60, "m"), (seconds % 60, "s")];
+    parts.iter().filter(|(number, _)| *number > 0).map(|(number, unit)| format!("{number}{unit}")).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+fn share(part: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| part as f64 / all as f64)
+}

@@ -1,0 +1,327 @@
+//! What moves a rollout: start, steps, promotion, withdrawal, pauses. Each transition leaves a whole state,
+//! cuts the windows if the weight changed, and writes one event with its cause.
+
+use std::time::Duration;
+
+use super::state::{Log, Phase, Rollout, Service, WatchedShares};
+use crate::engine::{
+    analysis::run::{AnalysisPhase, AnalysisRun},
+    event::{Cause, EventKind},
+    memory::PauseKind,
+    plan::{OnFailure, OnNoTraffic, Pause, Step, Wish},
+    samples::SlotSamples,
+    stats::share_test::ShareTest,
+    time::Timestamp,
+    weight::Weight,
+};
+
+/// A tick of the share test (statistics: burst guard).
+const TICK: Duration = Duration::from_secs(1);
+/// An epoch of the share test (statistics: restarts).
+const EPOCH: Duration = Duration::from_secs(60);
+
+const TOO_FEW: &str = "too few requests to judge the canary";
+
+/// What the present step says.
+enum StepState {
+    /// Still going on.
+    Holds,
+    /// Over.
+    Done,
+    /// Asks for something else than the next step.
+    Interrupts(PauseKind, String, Cause),
+    /// The canary is to be withdrawn.
+    Withdraws(String, Cause),
+}
+
+impl Service {
+    /// Starts a rollout at its first step. The former phase ends here; a running rollout must have been ended before.
+    pub(super) fn start(&mut self, target: Wish, cause: Cause, log: &mut Log<'_>) {
+        self.standing.revision.0 += 1;
+        self.standing.forgive(&target);
+        self.traffic.forget_strata();
+        let about = Some(target.version.clone());
+        self.phase = Phase::Progressing(Box::new(Rollout::waiting(target, log.now)));
+        self.arm_share_test(log.now);
+        self.traffic.cut(log.now, log.generation, Weight::ZERO);
+        self.note(EventKind::Started, cause, about, log);
+        self.enter(0, Cause::Plan, log);
+    }
+
+    /// Enters a step: takes its weight and that of every setWeight right behind it, and stops at the first step that holds.
+    pub(super) fn enter(&mut self, step: usize, cause: Cause, log: &mut Log<'_>) {
+        let steps = self.plan.strategy.steps.clone();
+        let Some(rollout) = self.rollout_mut() else { return };
+        let (before, step_before) = (rollout.weight, rollout.step);
+        let mut at = step;
+        while let Some(Step::SetWeight(weight)) = steps.get(at) {
+            rollout.weight = *weight;
+            at += 1;
+        }
+        rollout.spent = rollout.running_for(log.now);
+        rollout.since = log.now;
+        rollout.step = at;
+        rollout.lacking_since = None;
+        rollout.analysis = match steps.get(at) {
+            Some(Step::Analysis(templates)) => Some(AnalysisRun::start(templates, log.now)),
+            _ => None,
+        };
+        let (weight, version) = (rollout.weight, rollout.target.version.clone());
+        if weight != before {
+            self.weight_changed(log);
+        }
+        match steps.get(at) {
+            None => self.promote(cause, log),
+            Some(Step::Pause(Pause::Person)) => {
+                let reason = format!("step {} waits for a person", at + 1);
+                self.pause(PauseKind::Step, reason, cause, log);
+            }
+            Some(_) if weight != before => self.note(EventKind::WeightChanged, cause, Some(version), log),
+            Some(_) if at != step_before => self.note(EventKind::StepChanged, cause, Some(version), log),
+            Some(_) => {}
+        }
+    }
+
+    /// Sets a weight by hand and waits there.
+    pub(super) fn hold_at(&mut self, weight: Weight, cause: Cause, log: &mut Log<'_>) {
+        let Some(rollout) = self.rollout_mut() else { return };
+        rollout.weight = weight;
+        let version = rollout.target.version.clone();
+        self.weight_changed(log);
+        self.to_paused(PauseKind::Weight, format!("the weight was set to {weight} by hand"), log.now);
+        self.note(EventKind::WeightChanged, cause, Some(version), log);
+    }
+
+    /// The canary becomes stable and takes all.
+    pub(super) fn promote(&mut self, cause: Cause, log: &mut Log<'_>) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Healthy);
+        let target = match phase {
+            Phase::Progressing(rollout) | Phase::Paused { rollout, .. } => rollout.target,
+            Phase::Degraded { target, .. } => target,
+            Phase::Healthy => return,
+        };
+        self.crown(target, cause, log);
+    }
+
+    /// A version becomes stable at once: by promotion or by undo.
+    pub(super) fn crown(&mut self, wish: Wish, cause: Cause, log: &mut Log<'_>) {
+        self.phase = Phase::Healthy;
+        self.standing.forgive(&wish);
+        let about = Some(wish.version.clone());
+        self.standing.crown(wish, self.standing.revision);
+        self.traffic.forget_strata();
+        self.traffic.cut(log.now, log.generation, Weight::ZERO);
+        self.note(EventKind::Promoted, cause, about, log);
+    }
+
+    /// The canary gets nothing more, and is not tried again by itself.
+    pub(super) fn withdraw(&mut self, cause: Cause, reason: String, log: &mut Log<'_>) {
+        let Some(target) = self.rollout().map(|rollout| rollout.target.clone()) else { return };
+        self.standing.refuse(&target);
+        let about = Some(target.version.clone());
+        self.phase = Phase::Degraded { target, reason };
+        self.traffic.forget_strata();
+        self.traffic.cut(log.now, log.generation, Weight::ZERO);
+        self.note(EventKind::Aborted, cause, about, log);
+    }
+
+    /// A running rollout ends because something else is wanted. It may be started again.
+    pub(super) fn supersede(&mut self, cause: Cause, log: &mut Log<'_>) {
+        let Some(target) = self.rollout().map(|rollout| rollout.target.version.clone()) else { return };
+        self.phase = Phase::Healthy;
+        self.traffic.forget_strata();
+        self.traffic.cut(log.now, log.generation, Weight::ZERO);
+        self.note(EventKind::Superseded, cause, Some(target), log);
+    }
+
+    /// A running rollout waits for a person; the weight stays.
+    pub(super) fn pause(&mut self, kind: PauseKind, reason: String, cause: Cause, log: &mut Log<'_>) {
+        let about = self.rollout().map(|rollout| rollout.target.version.clone());
+        self.to_paused(kind, reason, log.now);
+        self.note(EventKind::Paused, cause, about, log);
+    }
+
+    /// Nothing of the canary can be trusted: stable only, until a person starts or aborts.
+    pub(super) fn distrust(&mut self, trouble: String, log: &mut Log<'_>) {
+        let Some(rollout) = self.rollout_mut() else { return };
+        rollout.weight = Weight::ZERO;
+        self.traffic.forget_strata();
+        self.traffic.cut(log.now, log.generation, Weight::ZERO);
+        self.pause(PauseKind::Untrusted, trouble.clone(), Cause::Storage(trouble), log);
+    }
+
+    /// Takes in what was measured, then does whatever is due now.
+    pub(in crate::engine) fn measured(&mut self, slots: &[&SlotSamples], log: &mut Log<'_>) {
+        let canary = self.rollout().map(|rollout| rollout.target.version.clone());
+        self.turn_ticks(log.now);
+        self.traffic.add(log.now, slots, canary.as_ref());
+        if let Some(canary) = canary {
+            let news = self.traffic.news(slots, &canary, &self.standing.stable.version);
+            let watched = self.rollout_mut().and_then(|rollout| rollout.test.as_mut());
+            if let Some(watched) = watched {
+                for stratum in news {
+                    watched.test.add(stratum.w, stratum.canary, stratum.stable);
+                }
+            }
+            self.advance(log);
+        }
+    }
+
+    /// The earliest time at which this service may change by itself.
+    pub(in crate::engine) fn deadline(&self) -> Option<Timestamp> {
+        let Phase::Progressing(rollout) = &self.phase else { return None };
+        let strategy = &self.plan.strategy;
+        let hold = match strategy.steps.get(rollout.step) {
+            Some(Step::Pause(Pause::For(duration))) => Some(rollout.since + *duration),
+            Some(Step::Analysis(_)) => rollout.analysis.as_ref().and_then(AnalysisRun::deadline),
+            _ => None,
+        };
+        let lacking = rollout.lacking_since.map(|since| since + strategy.no_traffic_for);
+        let end = strategy.deadline.map(|all| rollout.since + all.saturating_sub(rollout.spent));
+        [lacking.or(hold), end].into_iter().flatten().min()
+    }
+
+    /// Guard first, then the deadline, then the step.
+    fn advance(&mut self, log: &mut Log<'_>) {
+        if let Some(breach) = self.breach(log.now) {
+            return self.breached(breach, log);
+        }
+        if !matches!(self.phase, Phase::Progressing(_)) {
+            return;
+        }
+        if let Some(deadline) = self.overdue(log.now) {
+            let reason = "the rollout took longer than its deadline".to_owned();
+            return self.withdraw(Cause::Deadline { deadline }, reason, log);
+        }
+        match self.step_state(log.now) {
+            StepState::Holds => {}
+            StepState::Done => {
+                let next = self.rollout().map_or(0, |rollout| rollout.step + 1);
+                self.enter(next, Cause::Plan, log);
+            }
+            StepState::Interrupts(kind, reason, cause) => self.pause(kind, reason, cause, log),
+            StepState::Withdraws(reason, cause) => self.withdraw(cause, reason, log),
+        }
+    }
+
+    fn breached(&mut self, cause: Cause, log: &mut Log<'_>) {
+        match (self.plan.strategy.guard.on_failure, &self.phase) {
+            (OnFailure::Abort, _) => self.withdraw(cause, "the guard was breached".to_owned(), log),
+            (OnFailure::Pause, Phase::Progressing(_)) => {
+                self.pause(PauseKind::Guard, "the guard was breached".to_owned(), cause, log);
+            }
+            (OnFailure::Pause, _) => {}
+        }
+    }
+
+    fn overdue(&self, now: Timestamp) -> Option<Duration> {
+        let deadline = self.plan.strategy.deadline?;
+        self.rollout().filter(|rollout| rollout.running_for(now) >= deadline).map(|_| deadline)
+    }
+
+    fn step_state(&mut self, now: Timestamp) -> StepState {
+        let Some(rollout) = self.rollout() else { return StepState::Holds };
+        let canary = self.traffic.since_cut(&rollout.target.version).requests;
+        let held = now.since(rollout.since);
+        match self.plan.strategy.steps.get(rollout.step) {
+            None | Some(Step::SetWeight(_)) => StepState::Done,
+            Some(Step::Pause(Pause::Person)) => StepState::Holds,
+            Some(Step::Pause(Pause::For(duration))) if held < *duration => StepState::Holds,
+            Some(Step::Pause(Pause::Requests(needed))) if canary < *needed => self.lacking(now),
+            Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
+            Some(Step::Pause(_)) => StepState::Done,
+            Some(Step::Analysis(_)) => self.analyse(now),
+        }
+    }
+
+    /// The hold would be over, but there were too few requests to judge.
+    fn lacking(&mut self, now: Timestamp) -> StepState {
+        let (action, patience) = (self.plan.strategy.on_no_traffic, self.plan.strategy.no_traffic_for);
+        let Some(rollout) = self.rollout_mut() else { return StepState::Holds };
+        let waited = now.since(*rollout.lacking_since.get_or_insert(now));
+        match action {
+            OnNoTraffic::Wait => StepState::Holds,
+            _ if waited < patience => StepState::Holds,
+            OnNoTraffic::Pause => {
+                StepState::Interrupts(PauseKind::NoTraffic, TOO_FEW.to_owned(), Cause::NoTraffic { waited })
+            }
+            OnNoTraffic::Abort => StepState::Withdraws(TOO_FEW.to_owned(), Cause::NoTraffic { waited }),
+        }
+    }
+
+    fn analyse(&mut self, now: Timestamp) -> StepState {
+        let (Some(rollout), Some(mut run)) = (self.rollout(), self.rollout().and_then(|of| of.analysis.clone())) else {
+            return self.restart_analysis(now);
+        };
+        let canary = rollout.target.version.clone();
+        run.advance(now, &|arm, window| self.arm_summary(arm, &canary, now, window));
+        let phase = run.phase();
+        let (metric, message) = run.deciding().unwrap_or_default();
+        let cause = |phase| Cause::Analysis { metric: metric.clone(), phase, message: message.clone() };
+        if let Some(rollout) = self.rollout_mut() {
+            rollout.analysis = Some(run);
+        }
+        match phase {
+            AnalysisPhase::Running => StepState::Holds,
+            AnalysisPhase::Successful => StepState::Done,
+            AnalysisPhase::Failed => StepState::Withdraws("the analysis failed".to_owned(), cause("Failed")),
+            AnalysisPhase::Error => StepState::Withdraws("the analysis ended in error".to_owned(), cause("Error")),
+            AnalysisPhase::Inconclusive => {
+                let reason = "the analysis was inconclusive".to_owned();
+                StepState::Interrupts(PauseKind::Inconclusive, reason, cause("Inconclusive"))
+            }
+        }
+    }
+
+    /// After a restart of the process, or a resume, the step's run begins anew.
+    fn restart_analysis(&mut self, now: Timestamp) -> StepState {
+        let Some(Step::Analysis(templates)) = self.rollout().and_then(|of| self.plan.strategy.steps.get(of.step))
+        else {
+            return StepState::Done;
+        };
+        let run = AnalysisRun::start(templates, now);
+        if let Some(rollout) = self.rollout_mut() {
+            rollout.analysis = Some(run);
+        }
+        StepState::Holds
+    }
+
+    fn to_paused(&mut self, kind: PauseKind, reason: String, now: Timestamp) {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Healthy) {
+            Phase::Progressing(rollout) => Phase::Paused { rollout, kind, reason, at: now },
+            // The clock has stopped already; it goes on counting from the first pause.
+            Phase::Paused { rollout, at, .. } => Phase::Paused { rollout, kind, reason, at },
+            other => other,
+        };
+    }
+
+    fn weight_changed(&mut self, log: &mut Log<'_>) {
+        let weight = self.canary_weight();
+        self.traffic.cut(log.now, log.generation, weight);
+        if let Some(watched) = self.rollout_mut().and_then(|rollout| rollout.test.as_mut()) {
+            watched.test.new_epoch();
+            watched.tick_from = log.now;
+            watched.epoch_from = log.now;
+        }
+    }
+
+    fn turn_ticks(&mut self, now: Timestamp) {
+        let Some(watched) = self.rollout_mut().and_then(|rollout| rollout.test.as_mut()) else { return };
+        if now.since(watched.epoch_from) >= EPOCH {
+            watched.test.new_epoch();
+            (watched.tick_from, watched.epoch_from) = (now, now);
+        } else if now.since(watched.tick_from) >= TICK {
+            watched.test.end_tick();
+            watched.tick_from = now;
+        }
+    }
+
+    /// A fresh share test for the running rollout, as far as the plan wants one.
+    pub(super) fn arm_share_test(&mut self, now: Timestamp) {
+        let plan = self.plan.strategy.guard.share_test;
+        if let Some(rollout) = self.rollout_mut() {
+            let watched = |test| WatchedShares { test, tick_from: now, epoch_from: now };
+            rollout.test = plan.map(ShareTest::new).map(watched);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! One service's rollout: its state, what moves it, what ends it. Knows nothing of other services.
+
+mod command;
+mod guard;
+mod look;
+mod machine;
+mod routing;
+mod state;
+mod traffic;
+mod wish;
+
+pub(super) use state::{Log, Service};
+pub(super) use wish::Recollection;

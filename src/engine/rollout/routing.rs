@@ -1,0 +1,74 @@
+//! From a service's state to the table that the data plane obeys.
+
+use super::state::{Phase, Service};
+use crate::engine::{
+    memory::PauseKind,
+    names::{Role, VersionName},
+    plan::VersionPlan,
+    split::Split,
+    sticky::{BucketKey, StickyRule},
+    table::{ServiceTable, VersionTable},
+    weight::Weight,
+};
+
+impl Service {
+    /// The service as it is to be served now. The canary takes the lowest buckets, stable all others.
+    pub(in crate::engine) fn table(&self) -> ServiceTable {
+        let stable = self.index_of(&self.standing.stable.version).unwrap_or(0);
+        let canary = self.serving_canary().and_then(|version| self.index_of(version)).filter(|&at| at != stable);
+        let share = canary.map_or(Weight::ZERO, |_| self.canary_weight());
+        let weights = [(canary.unwrap_or(stable), share), (stable, share.rest())];
+        // The two weights sum to the whole by construction, so the fallback is never taken.
+        let split = Split::new(&weights).unwrap_or_else(|| Split::all_to(stable));
+        let part = |at: usize, plan: &VersionPlan| VersionTable {
+            name: plan.name.clone(),
+            role: if at == stable {
+                Role::Stable
+            } else if Some(at) == canary {
+                Role::Canary
+            } else {
+                Role::Other
+            },
+            weight: if at == stable {
+                share.rest()
+            } else if Some(at) == canary {
+                share
+            } else {
+                Weight::ZERO
+            },
+            endpoints: plan.endpoints.clone(),
+            http: plan.http,
+        };
+        ServiceTable {
+            name: self.plan.name.clone(),
+            weight_generation: self.traffic.generation(),
+            versions: self.plan.versions.iter().enumerate().map(|(at, plan)| part(at, plan)).collect(),
+            stable,
+            canary,
+            split,
+            force_header: self.plan.force_header.clone(),
+            sticky: self.sticky(),
+            timeouts: self.plan.timeouts,
+        }
+    }
+
+    /// The canary, unless nothing may reach it: an untrusted state means stable only, for forced requests too.
+    fn serving_canary(&self) -> Option<&VersionName> {
+        match &self.phase {
+            Phase::Paused { kind: PauseKind::Untrusted, .. } | Phase::Healthy | Phase::Degraded { .. } => None,
+            Phase::Progressing(rollout) | Phase::Paused { rollout, .. } => Some(&rollout.target.version),
+        }
+    }
+
+    fn index_of(&self, version: &VersionName) -> Option<usize> {
+        self.plan.versions.iter().position(|plan| plan.name == *version)
+    }
+
+    /// Outside a rollout all buckets are stable's, so any key does.
+    fn sticky(&self) -> Option<StickyRule> {
+        let plan = self.plan.sticky.as_ref()?;
+        let target = self.rollout().map_or(&self.standing.stable, |rollout| &rollout.target);
+        let key = BucketKey::of(&self.plan.name, &target.version, &target.revision);
+        Some(StickyRule { cookie: plan.cookie.clone(), ttl: plan.ttl, key })
+    }
+}

@@ -1,0 +1,147 @@
+//! What was seen of a service since the last weight change, and the strata of the running rollout.
+//! Windows are cut at weight changes; a late request of an earlier generation counts in its own stratum only.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crate::engine::{
+    names::{Generation, VersionName},
+    samples::{Counts, SlotSamples},
+    stats::window::{Summary, Windows},
+    time::Timestamp,
+    weight::Weight,
+};
+
+/// Strata that late requests can still be counted in. Beyond it, a request has outlived so many weight changes
+/// that dropping it costs a little evidence and no validity.
+const STRATA_MAX: usize = 64;
+
+/// Windows by version, and the weights that were in force by generation.
+#[derive(Debug, Clone)]
+pub(super) struct Traffic {
+    windows: Vec<(VersionName, Windows)>,
+    generation: Generation,
+    strata: VecDeque<(Generation, Weight)>,
+    cut_at: Timestamp,
+    /// Finished evidence since the cut, by version.
+    since_cut: Vec<(VersionName, Counts)>,
+    longest_error_run: u64,
+}
+
+/// Newly finished sampled requests of one stratum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct StratumNews {
+    /// The canary's share of canary and stable together.
+    pub(super) w: f64,
+    pub(super) canary: Counts,
+    pub(super) stable: Counts,
+}
+
+impl Traffic {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            windows: Vec::new(),
+            generation: Generation(0),
+            strata: VecDeque::new(),
+            cut_at: now,
+            since_cut: Vec::new(),
+            longest_error_run: 0,
+        }
+    }
+
+    /// The weight changes with this generation: windows start empty, and a new stratum begins.
+    pub(super) fn cut(&mut self, now: Timestamp, generation: Generation, weight: Weight) {
+        for (_, windows) in &mut self.windows {
+            windows.clear(now);
+        }
+        self.since_cut.clear();
+        self.cut_at = now;
+        self.generation = generation;
+        self.strata.retain(|(of, _)| *of != generation);
+        self.strata.push_back((generation, weight));
+        if self.strata.len() > STRATA_MAX {
+            self.strata.pop_front();
+        }
+    }
+
+    /// A new rollout: no earlier stratum is evidence in it.
+    pub(super) fn forget_strata(&mut self) {
+        self.strata.clear();
+        self.longest_error_run = 0;
+    }
+
+    /// Takes in what was drained of this service.
+    pub(super) fn add(&mut self, now: Timestamp, slots: &[&SlotSamples], canary: Option<&VersionName>) {
+        for slot in slots {
+            let in_rollout = self.strata.iter().any(|(of, _)| *of == slot.weight_generation);
+            if in_rollout && Some(&slot.version) == canary {
+                self.longest_error_run = self.longest_error_run.max(slot.longest_error_run);
+            }
+            if slot.weight_generation != self.generation {
+                continue;
+            }
+            let counts = slot.sampled + slot.sticky;
+            windows_of(&mut self.windows, &slot.version).add(now, counts, &slot.latency);
+            *entry(&mut self.since_cut, &slot.version) += counts;
+        }
+    }
+
+    /// What is news for the share test, by stratum of this rollout.
+    pub(super) fn news(&self, slots: &[&SlotSamples], canary: &VersionName, stable: &VersionName) -> Vec<StratumNews> {
+        let sampled = |generation: Generation, version: &VersionName| {
+            let of = |slot: &&&SlotSamples| slot.weight_generation == generation && slot.version == *version;
+            slots.iter().filter(of).fold(Counts::default(), |sum, slot| sum + slot.sampled)
+        };
+        let news = self.strata.iter().map(|&(generation, weight)| StratumNews {
+            w: weight.ratio(),
+            canary: sampled(generation, canary),
+            stable: sampled(generation, stable),
+        });
+        news.filter(|news| news.canary.requests + news.stable.requests > 0).collect()
+    }
+
+    pub(super) fn summary(&self, version: &VersionName, now: Timestamp, window: Duration, at_least: u64) -> Summary {
+        let of = self.windows.iter().find(|(name, _)| name == version);
+        of.map_or_else(
+            || Windows::default().last(now, window, at_least),
+            |(_, windows)| windows.last(now, window, at_least),
+        )
+    }
+
+    /// Finished evidence of a version since the last weight change.
+    pub(super) fn since_cut(&self, version: &VersionName) -> Counts {
+        self.since_cut.iter().find(|(name, _)| name == version).map_or_else(Counts::default, |(_, counts)| *counts)
+    }
+
+    /// The weight generation in force.
+    pub(super) const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// When the weight last changed.
+    pub(super) const fn cut_at(&self) -> Timestamp {
+        self.cut_at
+    }
+
+    /// The canary's longest run of errors in this rollout.
+    pub(super) const fn longest_error_run(&self) -> u64 {
+        self.longest_error_run
+    }
+
+    /// Forgets versions that the file no longer names.
+    pub(super) fn retain(&mut self, named: impl Fn(&VersionName) -> bool) {
+        self.windows.retain(|(name, _)| named(name));
+        self.since_cut.retain(|(name, _)| named(name));
+    }
+}
+
+fn windows_of<'a>(all: &'a mut Vec<(VersionName, Windows)>, version: &VersionName) -> &'a mut Windows {
+    entry(all, version)
+}
+
+fn entry<'a, T: Default>(all: &'a mut Vec<(VersionName, T)>, version: &VersionName) -> &'a mut T {
+    let index = all.iter().position(|(name, _)| name == version).unwrap_or_else(|| {
+        all.push((version.clone(), T::default()));
+        all.len() - 1
+    });
+    &mut all[index].1
+}

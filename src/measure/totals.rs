@@ -1,0 +1,82 @@
+//! What was counted since the process started, by version and role: what a scrape shows. Never goes back while a
+//! version is configured, and knows no weight generation.
+
+use std::collections::BTreeMap;
+
+use super::{
+    refused::RefusedReason,
+    slot::{CODES, Ending, Slot, cell_code},
+};
+use crate::engine::{
+    names::{Role, ServiceName, VersionName},
+    split::Reason,
+    stats::latency::BUCKETS,
+};
+
+/// One version in one role.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Series {
+    /// Which service.
+    pub service: ServiceName,
+    /// Which version.
+    pub version: VersionName,
+    /// Its role at routing.
+    pub role: Role,
+}
+
+/// The totals of all versions, and what belongs to none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// By version and role.
+    pub series: BTreeMap<Series, SeriesTotals>,
+    /// What the proxy itself refused, in the order of [`RefusedReason::ALL`].
+    pub refused: [u64; RefusedReason::ALL.len()],
+}
+
+/// The totals of one version in one role, over all workers and weight generations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesTotals {
+    /// Requests by reason (index into [`Reason::ALL`]) and status; only those that occurred. Status 0: no answer.
+    pub codes: BTreeMap<(usize, usize), u64>,
+    /// Attempts, in the order of [`Ending::ALL`].
+    pub endings: [u64; Ending::ALL.len()],
+    /// Evidence by latency bucket.
+    pub latency: Box<[u64; BUCKETS]>,
+    /// The sum of those latencies, in microseconds.
+    pub latency_us: u64,
+}
+
+impl Default for SeriesTotals {
+    fn default() -> Self {
+        Self { codes: BTreeMap::new(), endings: [0; Ending::ALL.len()], latency: Box::new([0; BUCKETS]), latency_us: 0 }
+    }
+}
+
+impl Totals {
+    /// Adds what a slot has counted.
+    pub fn add(&mut self, slot: &Slot) {
+        let key = slot.key();
+        let series = Series { service: key.service.clone(), version: key.version.clone(), role: key.role };
+        self.series.entry(series).or_default().add(slot);
+    }
+}
+
+impl SeriesTotals {
+    fn add(&mut self, slot: &Slot) {
+        for reason in 0..Reason::ALL.len() {
+            for cell in 0..CODES {
+                let count = slot.code_total(reason, cell);
+                if count > 0 {
+                    *self.codes.entry((reason, cell_code(cell))).or_default() += count;
+                }
+            }
+        }
+        for (ending, total) in self.endings.iter_mut().enumerate() {
+            *total += slot.ending_total(ending);
+        }
+        for (bucket, total) in self.latency.iter_mut().enumerate() {
+            *total += slot.latency_total(bucket);
+        }
+        self.latency_us = self.latency_us.saturating_add(slot.latency_us_total());
+    }
+}

@@ -1,0 +1,15 @@
+//! SAY. Sentences from engine views and events: status, why, history and single events as text.
+//! Never decides, never reads anything but the engine's types; the same words serve CLI, API, log and demo.
+
+mod event;
+mod quantity;
+mod status;
+mod style;
+mod table;
+mod why;
+
+pub use event::{cause, history_line, sentence, weight_before};
+pub use quantity::{counted, duration, latency, limit, number, rate, share};
+pub use status::{ConfigNote, config_note, overview, status};
+pub use style::{Mark, Style, Tone};
+pub use why::{deciding_event, why};
