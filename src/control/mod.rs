@@ -1,3 +1,6 @@
 //! DRIVE. Feeds the engine with inputs and time, carries out its effects in order. Holds no rule about rollouts.
 
+pub mod driver;
+mod effects;
 pub mod handle;
+pub mod source;

@@ -75,6 +75,21 @@ async fn silence_ends_at_the_limit() {
     }
 }
 
+/// Linux answers no further connection attempt while a listener's backlog is full.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_that_never_stands_ends_at_its_own_limit() {
+    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let fill = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let _waiting: Vec<_> = (0..16).map_while(|_| fill().ok()).collect();
+    let limits = Limits { connect: Duration::from_millis(60), ..PATIENT };
+    let error = Client::new(limits).request(get(&format!("http://{address}/").parse().unwrap())).await.unwrap_err();
+    assert_eq!(error, Error::TimedOut { address: address.to_string(), limit: limits.connect });
+}
+
 #[tokio::test]
 async fn a_body_that_stops_coming_ends_at_the_limit_too() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

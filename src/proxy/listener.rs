@@ -72,17 +72,12 @@ pub(super) struct Target {
 
 /// Binds a listening socket. The error names the address.
 pub(super) fn bind(spec: &ListenerSpec) -> io::Result<StdListener> {
-    let listen = || {
-        let socket = Socket::new(Domain::for_address(spec.addr), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
-        socket.bind(&spec.addr.into())?;
-        socket.listen(BACKLOG)?;
-        socket.set_nonblocking(true)?;
-        Ok(StdListener::from(socket))
-    };
-    listen().map_err(|error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {} (listener {}): {error}", spec.addr, spec.name))
-    })
+    let socket = Socket::new(Domain::for_address(spec.addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&spec.addr.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(StdListener::from(socket))
 }
 
 /// Starts the accepting thread. It ends, and its sockets close, once `stop` is dropped or set.

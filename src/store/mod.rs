@@ -136,6 +136,12 @@ impl Store {
         Ok(())
     }
 
+    /// What is remembered now.
+    #[must_use]
+    pub const fn memory(&self) -> &Memory {
+        &self.state.memory
+    }
+
     /// Saves the share tests' states and the time, in place of those saved before. Called each second, also with nothing
     /// to save, so that the next start knows how long the process lived. Not waited for: a crash of the machine may lose it.
     ///

@@ -10,6 +10,6 @@ mod why;
 
 pub use event::{cause, history_line, sentence, weight_before};
 pub use quantity::{counted, duration, latency, limit, number, rate, share};
-pub use status::{ConfigNote, config_note, overview, status};
+pub use status::{ConfigNote, config_note, overview, status, waiting};
 pub use style::{Mark, Style, Tone};
 pub use why::{deciding_event, why};

@@ -129,7 +129,9 @@ pub(super) fn step_words(rollout: &RolloutView, step: usize) -> Option<&str> {
 }
 
 /// What is awaited.
-pub(super) fn waiting(waiting: &Waiting) -> String {
+/// One thing that is awaited, in a few words.
+#[must_use]
+pub fn waiting(waiting: &Waiting) -> String {
     match waiting {
         Waiting::Time { left } => format!("{} more", duration(*left)),
         Waiting::Requests { check, have, need, about } => {

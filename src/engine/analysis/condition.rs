@@ -1,9 +1,39 @@
 //! Conditions in expr-lang: bounded, tried when parsed, evaluated to true, false or an error.
+//! Sees Serin's own measurements and the template's arguments, and nothing else.
 
-/// A checked condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+mod functions;
+mod outline;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use expr::{Context, Program, Value};
+
+use crate::engine::{
+    samples::Counts,
+    stats::{latency::LatencyCounts, window::Summary},
+};
+use outline::Outline;
+
+/// What is known of each version. Latencies are in milliseconds, rates are shares in `0.0..=1.0`; what needs a request
+/// is nil without one.
+pub const FIELDS: [&str; 13] =
+    ["requests", "errors", "errorRate", "successRate", "rps", "p50", "p75", "p90", "p95", "p99", "p999", "max", "mean"];
+
+/// A checked condition. Two are equal when their texts are.
+#[derive(Debug, Clone)]
 pub struct Condition {
     source: String,
+    compiled: Arc<Compiled>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    program: Program,
+    outline: Outline,
 }
 
 /// Why a text is not a condition, or gave no verdict.
@@ -11,13 +41,68 @@ pub struct Condition {
 #[error("{0}")]
 pub struct ConditionError(pub String);
 
+/// A version that a condition can mention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// The version that the metric asks about.
+    Result,
+    /// The stable version.
+    Stable,
+    /// The canary.
+    Canary,
+}
+
+/// What a condition is evaluated on.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// The version that the metric asks about.
+    pub result: &'a Summary,
+    /// The stable version over the same time.
+    pub stable: &'a Summary,
+    /// The canary over the same time.
+    pub canary: &'a Summary,
+    /// The template's arguments.
+    pub args: &'a [(String, String)],
+}
+
+impl Subject {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Result, Self::Stable, Self::Canary];
+
+    /// The variable's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Stable => "stable",
+            Self::Canary => "canary",
+        }
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// What is known of one of the versions.
+    #[must_use]
+    pub const fn summary(&self, of: Subject) -> &'a Summary {
+        match of {
+            Subject::Result => self.result,
+            Subject::Stable => self.stable,
+            Subject::Canary => self.canary,
+        }
+    }
+}
+
 impl Condition {
     /// Parses and tries a condition against typical results.
     ///
     /// # Errors
     /// When it is too large or nested too deeply, does not parse, or can never give a verdict.
-    pub fn parse(_source: &str) -> Result<Self, ConditionError> {
-        todo!()
+    pub fn parse(source: &str) -> Result<Self, ConditionError> {
+        let outline = outline::read(source)?;
+        let program = guarded(|| expr::compile(source))?;
+        let condition = Self { source: source.to_owned(), compiled: Arc::new(Compiled { program, outline }) };
+        condition.try_out()?;
+        Ok(condition)
     }
 
     /// As written.
@@ -25,4 +110,159 @@ impl Condition {
     pub fn source(&self) -> &str {
         &self.source
     }
+
+    /// The versions it mentions.
+    #[must_use]
+    pub fn subjects(&self) -> &[Subject] {
+        &self.compiled.outline.subjects
+    }
+
+    /// The names of the arguments it mentions; an argument that is not there is nil.
+    #[must_use]
+    pub fn args(&self) -> &[String] {
+        &self.compiled.outline.args
+    }
+
+    /// The verdict.
+    ///
+    /// # Errors
+    /// When it fails on these values, as a comparison with something that is not known does.
+    pub fn evaluate(&self, scope: &Scope<'_>) -> Result<bool, ConditionError> {
+        match self.run(&self.context(scope))? {
+            Value::Bool(verdict) => Ok(verdict),
+            value => Err(not_a_verdict(&value)),
+        }
+    }
+
+    /// The values it was evaluated on, e.g. `result.p95 = 184.0 ms` and `stable.requests = 912`; none when it mentions none.
+    #[must_use]
+    pub fn values(&self, scope: &Scope<'_>) -> Vec<String> {
+        let readings = self.compiled.outline.readings.iter().map(|&(subject, field)| {
+            format!("{}.{field} = {}", subject.as_str(), in_words(field, &read(scope.summary(subject), field)))
+        });
+        readings.collect()
+    }
+
+    fn run(&self, context: &Context) -> Result<Value, ConditionError> {
+        guarded(|| functions::ENVIRONMENT.run(&self.compiled.program, context))
+    }
+
+    fn context(&self, scope: &Scope<'_>) -> Context {
+        let mut context = Context::default();
+        for subject in self.subjects() {
+            let summary = scope.summary(*subject);
+            context.insert(subject.as_str(), Value::from_iter(FIELDS.map(|field| (field, read(summary, field)))));
+        }
+        let args = scope.args.iter().map(|(name, value)| (name.clone(), Value::String(value.clone())));
+        context.insert("args", args.collect::<Value>());
+        context
+    }
+
+    /// Refuses what gives something else than a verdict on any result, or fails on every typical one.
+    fn try_out(&self) -> Result<(), ConditionError> {
+        let (typical, none) = (typical(), Summary::empty());
+        let (mut failure, mut verdicts) = (None, 0);
+        for text in ["1", "v1"] {
+            let args: Vec<_> = self.args().iter().map(|name| (name.clone(), text.to_owned())).collect();
+            for result in &typical {
+                for stable in [&typical[0], &none] {
+                    let scope = Scope { result, stable, canary: result, args: &args };
+                    match self.run(&self.context(&scope)) {
+                        Ok(Value::Bool(_)) => verdicts += 1,
+                        Ok(value) => return Err(not_a_verdict(&value)),
+                        Err(error) => failure = failure.or(Some(error)),
+                    }
+                }
+            }
+            for odd in [Value::Nil, f64::NAN.into(), f64::INFINITY.into(), f64::NEG_INFINITY.into(), i64::MAX.into()] {
+                match self.run(&self.odd_context(&odd, &args)) {
+                    Ok(Value::Bool(_)) | Err(_) => {}
+                    Ok(value) => return Err(not_a_verdict(&value)),
+                }
+            }
+        }
+        match failure {
+            Some(error) if verdicts == 0 => Err(ConditionError(format!("it fails on every typical result: {error}"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn odd_context(&self, odd: &Value, args: &[(String, String)]) -> Context {
+        let empty = Summary::empty();
+        let mut context = self.context(&Scope { result: &empty, stable: &empty, canary: &empty, args });
+        for subject in self.subjects() {
+            context.insert(subject.as_str(), Value::from_iter(FIELDS.map(|field| (field, odd.clone()))));
+        }
+        context
+    }
 }
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Condition {}
+
+/// A healthy, a sick and a hardly used version.
+fn typical() -> [Summary; 3] {
+    let minute = Duration::from_mins(1);
+    let summary = |requests, errors, buckets: &[(u16, u64)]| {
+        Summary::new(Counts { requests, errors }, minute, LatencyCounts(buckets.to_vec()))
+    };
+    [
+        summary(1_000, 3, &[(300, 900), (400, 97), (500, 3)]),
+        summary(1_000, 500, &[(300, 500), (600, 500)]),
+        summary(1, 0, &[(350, 1)]),
+    ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of a latency stay far below 2^53")]
+fn read(summary: &Summary, field: &str) -> Value {
+    let integer = |count: u64| Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+    let float = |number: Option<f64>| number.map_or(Value::Nil, Value::Float);
+    let millis = |latency: Option<Duration>| float(latency.map(|latency| latency.as_micros() as f64 / 1_000.0));
+    match field {
+        "requests" => integer(summary.counts.requests),
+        "errors" => integer(summary.counts.errors),
+        "errorRate" => float(summary.counts.error_rate()),
+        "successRate" => float(summary.counts.error_rate().map(|rate| 1.0 - rate)),
+        "rps" => Value::Float(summary.rps()),
+        "p50" => millis(summary.quantile(0.5)),
+        "p75" => millis(summary.quantile(0.75)),
+        "p90" => millis(summary.quantile(0.9)),
+        "p95" => millis(summary.quantile(0.95)),
+        "p99" => millis(summary.quantile(0.99)),
+        "p999" => millis(summary.quantile(0.999)),
+        "max" => millis(summary.max()),
+        "mean" => millis(summary.mean()),
+        _ => Value::Nil,
+    }
+}
+
+fn in_words(field: &str, value: &Value) -> String {
+    match (field, value) {
+        (_, Value::Nil) => "unknown".to_owned(),
+        ("errorRate" | "successRate", Value::Float(share)) => format!("{:.2} %", share * 100.0),
+        ("rps", Value::Float(rate)) => format!("{rate:.1}"),
+        (_, Value::Float(millis)) => format!("{millis:.1} ms"),
+        (_, value) => value.to_string(),
+    }
+}
+
+fn not_a_verdict(value: &Value) -> ConditionError {
+    ConditionError(format!("it gives {value}, not true or false: compare it with something, as in `result.p95 < 500`"))
+}
+
+/// The limits of `outline` leave no known way to make expr-lang panic; should there be one, it is this condition's fault
+/// and not the end of the control plane.
+fn guarded<T>(work: impl FnOnce() -> expr::Result<T>) -> Result<T, ConditionError> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|error| ConditionError(error.to_string())),
+        Err(_) => Err(ConditionError("the evaluation itself broke down; please report this condition".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

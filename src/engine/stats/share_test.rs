@@ -102,7 +102,7 @@ impl ShareTest {
         }
         self.canary += canary;
         self.stable += stable;
-        self.look();
+        self.log_e_max = self.log_e_max.max(self.log_e());
     }
 
     /// Ends the present tick (each second).
@@ -112,7 +112,6 @@ impl ShareTest {
             *value = after(*value, *sum, cap);
             *sum = 0.0;
         }
-        self.look();
     }
 
     /// Starts a new epoch (each 60 s and at each weight change); ends the present tick first.
@@ -172,10 +171,6 @@ impl ShareTest {
             canary: self.canary,
             stable: self.stable,
         }
-    }
-
-    fn look(&mut self) {
-        self.log_e_max = self.log_e_max.max(self.log_e());
     }
 
     /// The most that one second may add to a bet, so that a revert needs more than `min_bad_seconds` bad seconds:
@@ -256,5 +251,7 @@ fn log_sum_exp(values: &[f64; BETS]) -> f64 {
     max + values.iter().map(|value| (value - max).exp()).sum::<f64>().ln()
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,102 @@
+//! `serin run`: serves until told to stop.
+
+use std::{path::Path, time::Duration};
+
+use tracing::{error, info};
+
+use super::exit::Exit;
+use crate::{
+    server::{Server, Source, StartError},
+    shutdown::{Signal, Signals},
+    telemetry::{self, LogFormat},
+};
+
+/// How long running requests may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Serve: split, measure, decide.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+SIGTERM and Ctrl-C let running requests end, then stop. A second Ctrl-C stops at once. SIGHUP reads the file again;
+so does saving it.
+
+Examples:
+  serin run --config config/serin.yaml
+  SERIN_LOG=debug serin run")]
+pub struct Args {
+    /// Write logs as JSON, one object a line.
+    #[arg(long)]
+    pub log_json: bool,
+}
+
+/// Serves until told to stop.
+pub fn run(args: &Args, file: &Path) -> Exit {
+    let source = match Source::read(file) {
+        Ok(source) => source,
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
+            return Exit::ConfigInvalid;
+        }
+    };
+    if let Err(error) = telemetry::start(if args.log_json { LogFormat::Json } else { LogFormat::Text }) {
+        eprintln!("error: {error}");
+        return Exit::Usage;
+    }
+    let server = match Server::start(source) {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return if matches!(error, StartError::Control(_)) { Exit::ConfigInvalid } else { Exit::Failed };
+        }
+    };
+    let listening: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    info!(version = env!("CARGO_PKG_VERSION"), admin = %server.admin(), "serving on {}", listening.join(", "));
+    serve(server)
+}
+
+fn serve(server: Server) -> Exit {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(cause) => {
+            error!("cannot wait for signals: {cause}");
+            return Exit::Failed;
+        }
+    };
+    let handle = server.handle();
+    runtime.block_on(async {
+        let mut signals = match Signals::listen() {
+            Ok(signals) => signals,
+            Err(cause) => return error!("cannot wait for signals: {cause}"),
+        };
+        loop {
+            match signals.next().await {
+                Signal::Reload => {
+                    // The driver has logged the outcome.
+                    let _logged = handle.reload().await;
+                }
+                Signal::Drain => break,
+                Signal::Quit => std::process::exit(i32::from(Exit::Failed as u8)),
+            }
+        }
+    });
+    info!("stopping: no new connections; running requests have {} s to end", GRACE.as_secs());
+    let second = std::thread::spawn(quit_on_second_signal);
+    server.shutdown(GRACE);
+    drop(second);
+    info!("stopped");
+    Exit::Done
+}
+
+/// A second Ctrl-C during the drain means now.
+fn quit_on_second_signal() {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    runtime.block_on(async {
+        if let Ok(mut signals) = Signals::listen() {
+            loop {
+                if signals.next().await != Signal::Reload {
+                    std::process::exit(i32::from(Exit::Failed as u8));
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,259 @@
+//! The loop of the control plane: measurements every 100 ms, commands, changes of the file; each becomes an input
+//! with the time, and the engine's effects are carried out in order. Decides nothing.
+
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+use super::{
+    effects::{Alarm, Hands},
+    handle::{CommandError, ConfigStatus, HISTORY_MAX, Handle, Message, Shared},
+    source::Source,
+};
+use crate::{
+    clock::Clock,
+    config::{
+        Config,
+        watch::{Change, Watcher},
+    },
+    engine::{
+        Engine, Recovered,
+        event::Event,
+        input::{Input, Refusal},
+        names::Generation,
+        time::Timestamp,
+    },
+    measure::Reader,
+    publish::Publication,
+    store::{self, Store},
+};
+
+/// How often traffic is looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How often the share test's state is saved, and a failed write tried again.
+const SAVE: Duration = Duration::from_secs(1);
+
+/// The control plane, ready to run.
+#[derive(Debug)]
+pub struct Driver {
+    engine: Engine,
+    hands: Hands,
+    reader: Reader,
+    clock: Clock,
+    shared: Arc<Shared>,
+    inbox: mpsc::Receiver<Message>,
+    source: Source,
+    watcher: Watcher,
+    saved: Timestamp,
+}
+
+/// What the control plane starts from.
+#[derive(Debug)]
+pub struct Start {
+    /// The file, which is watched and read again.
+    pub source: Source,
+    /// Where decisions go.
+    pub store: Store,
+    /// What was found there.
+    pub recovered: store::Recovered,
+    /// Where measurements come from.
+    pub reader: Reader,
+}
+
+/// Why the control plane does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The file is sound in itself, but cannot be followed.
+    #[error("the file cannot be followed: {0}")]
+    Refused(#[from] Refusal),
+    /// What was decided first could not be written.
+    #[error("the state folder cannot be written: {0}")]
+    Storage(String),
+    /// No thread to watch the file.
+    #[error("the file cannot be watched: {0}")]
+    Watch(#[from] io::Error),
+}
+
+impl Driver {
+    /// Decides where things stand, remembers what is new, and gives the first table: no request may be served before.
+    ///
+    /// # Errors
+    /// When the engine refuses the file as it is, the state folder cannot be written, or there is no thread to watch.
+    pub fn start(start: Start) -> Result<(Self, Handle, Publication), StartError> {
+        let Start { source, store, recovered, reader } = start;
+        let watcher = Watcher::start(&source.path, source.text.as_bytes())?;
+        let clock = Clock::start(recovered.latest);
+        let now = clock.now();
+        let distrust = recovered.trouble.clone().or_else(|| stale(&recovered, now, source.config.state.max_age));
+        if let Some(trouble) = &distrust {
+            error!("no rollout goes on by itself: {trouble}");
+        }
+        let mut engine = Engine::new(Recovered {
+            memory: recovered.memory,
+            evidence: recovered.evidence,
+            distrust,
+            generation: Generation(0),
+        });
+        let mut effects = Vec::new();
+        engine.apply(Input::Configure(source.config.services.clone()), now, &mut effects)?;
+        let publication = Publication::new(engine.table());
+        let path = source.path.display().to_string();
+        let status = ConfigStatus { path, loaded: now, loads: 1, failures: 0, error: None };
+        let surplus = recovered.history.len().saturating_sub(HISTORY_MAX);
+        let history: VecDeque<Event> = recovered.history.into_iter().skip(surplus).collect();
+        let (handle, shared, inbox) = Handle::new(engine.view(now), status, history);
+        let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
+        hands.carry_out(effects).map_err(|Alarm(trouble)| StartError::Storage(trouble))?;
+        let driver = Self { engine, hands, reader, clock, shared, inbox, source, watcher, saved: now };
+        driver.show();
+        Ok((driver, handle, publication))
+    }
+
+    /// Runs until `stop` is done, then saves what is still to be saved.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let now = self.clock.now();
+            let due = self.engine.deadline().map_or(TICK, |at| at.since(now)).clamp(Duration::from_millis(1), TICK);
+            tokio::select! {
+                () = &mut stop => break,
+                () = tokio::time::sleep(due) => self.tick(),
+                Some(message) = self.inbox.recv() => self.answer(message),
+                Some(change) = self.watcher.changed() => self.file_changed(change),
+            }
+        }
+        self.tick();
+        self.hands.save_evidence(&self.engine.evidence(), self.clock.now());
+    }
+
+    fn tick(&mut self) {
+        let now = self.clock.now();
+        let samples = self.reader.drain();
+        // Measurements are never refused.
+        let _never = self.apply(Input::Measured(samples), now);
+        if now.since(self.saved) >= SAVE {
+            self.saved = now;
+            self.hands.save_evidence(&self.engine.evidence(), now);
+            self.hands.retry();
+        }
+        self.show();
+    }
+
+    fn answer(&mut self, message: Message) {
+        match message {
+            Message::Command(command, answer) => {
+                let outcome = self.apply(Input::Command(command), self.clock.now());
+                self.show();
+                // A caller that has gone away has its answer in the history.
+                let _gone = answer.send(outcome);
+            }
+            Message::Reload(answer) => {
+                let _gone = answer.send(self.reload());
+            }
+        }
+    }
+
+    fn file_changed(&mut self, change: Change) {
+        match change {
+            Change::Content(_) => {
+                // Logged, and shown by status and metrics.
+                let _shown = self.reload();
+            }
+            Change::Unreadable(cause) => self.loaded(Err(format!("the file cannot be read: {cause}"))),
+            Change::NoticesFailed(cause) => {
+                warn!("the file is looked at twice a second, since it cannot be watched: {cause}")
+            }
+        }
+    }
+
+    fn apply(&mut self, input: Input, now: Timestamp) -> Result<Option<Event>, CommandError> {
+        let mut effects = Vec::new();
+        self.engine.apply(input, now, &mut effects)?;
+        match self.hands.carry_out(effects) {
+            Ok(event) => Ok(event),
+            Err(Alarm(trouble)) => {
+                self.fall_back(&trouble, now);
+                Err(CommandError::Storage(trouble))
+            }
+        }
+    }
+
+    /// A decision could not be remembered, so it is not in force. Back to what is remembered, with stable only.
+    fn fall_back(&mut self, trouble: &str, now: Timestamp) {
+        self.engine = Engine::new(Recovered {
+            memory: self.hands.remembered(),
+            evidence: Vec::new(),
+            distrust: Some(format!("the state folder cannot be written: {trouble}")),
+            generation: self.hands.generation(),
+        });
+        let mut effects = Vec::new();
+        if let Err(refusal) =
+            self.engine.apply(Input::Configure(self.source.config.services.clone()), now, &mut effects)
+        {
+            error!("the file is refused on falling back: {refusal}");
+        }
+        self.hands.carry_out_unremembered(effects);
+    }
+
+    /// Reads the file again. On refusal everything stays as it is, and the status says why.
+    fn reload(&mut self) -> Result<(), String> {
+        let outcome = self.try_reload();
+        self.loaded(outcome.clone());
+        outcome
+    }
+
+    fn try_reload(&mut self) -> Result<(), String> {
+        let source = Source::read(&self.source.path).map_err(|diagnostics| diagnostics.to_string())?;
+        let outcome = self.apply(Input::Configure(source.config.services.clone()), self.clock.now());
+        outcome.map_err(|error| error.to_string())?;
+        let later = needs_restart(&self.source.config, &source.config);
+        if !later.is_empty() {
+            warn!("a restart is needed before these changes are in force: {}", later.join(", "));
+        }
+        self.source.text = source.text;
+        self.source.config.services = source.config.services;
+        Ok(())
+    }
+
+    fn loaded(&self, outcome: Result<(), String>) {
+        let mut status = ConfigStatus::clone(&self.shared.config.load());
+        match outcome {
+            Ok(()) => {
+                status.loads += 1;
+                status.loaded = self.clock.now();
+                status.error = None;
+                info!(file = %self.source.path.display(), "the file is in force");
+            }
+            Err(diagnostics) => {
+                status.failures += 1;
+                error!("the file was refused, the former settings stay in force:\n{diagnostics}");
+                status.error = Some(diagnostics);
+            }
+        }
+        self.shared.config.store(Arc::new(status));
+        self.show();
+    }
+
+    fn show(&self) {
+        self.shared.view.store(Arc::new(self.engine.view(self.clock.now())));
+    }
+}
+
+fn stale(recovered: &store::Recovered, now: Timestamp, max_age: Duration) -> Option<String> {
+    let away = now.since(recovered.latest);
+    (!recovered.first_start && away > max_age)
+        .then(|| format!("the state is {} hours old, more than state.maxAge allows", away.as_secs() / 3600))
+}
+
+/// Settings that only a new process takes up.
+fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
+    let changes = [
+        ("listeners", before.listeners != after.listeners),
+        ("workers", before.workers != after.workers),
+        ("metrics", before.metrics != after.metrics),
+        ("admin", before.admin != after.admin),
+        ("state", before.state != after.state),
+    ];
+    changes.into_iter().filter(|(_, changed)| *changed).map(|(what, _)| what).collect()
+}

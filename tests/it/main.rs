@@ -1,0 +1,4 @@
+//! The product as its users meet it: the real binary, real sockets, real upstreams.
+
+mod harness;
+mod promises;
