@@ -154,20 +154,22 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
 
 /// A request's answer. A panic is this request's 500 and an alarm, not the end of anything else.
 async fn answer(conn: Rc<Conn>, request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
-    let answered = {
-        let mut forwarded = pin!(forward(&conn, request));
-        poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| forwarded.as_mut().poll(cx))) {
-            Ok(polled) => polled.map(Some),
-            Err(_panic) => Poll::Ready(None),
-        })
-        .await
-    };
-    Ok(answered.unwrap_or_else(|| {
+    Ok(unless_it_panics(forward(&conn, request)).await.unwrap_or_else(|| {
         tracing::error!(fault = "proxy", client = %conn.peer, "a request made the proxy panic; it got a 500");
         let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
         conn.worker.count_refused(refusal.reason);
         refusal.answer(conn.begin_request().0)
     }))
+}
+
+/// None when polling the future panicked; it is not polled again.
+async fn unless_it_panics<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_panic) => Poll::Ready(None),
+    })
+    .await
 }
 
 impl Conn {
@@ -364,5 +366,20 @@ impl Drop for StreamGuard {
             // What came in so far was this request.
             conn.activity.take_read();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_only_the_future_that_made_it() {
+        assert_eq!(unless_it_panics(async { 1 }).await, Some(1));
+        let later = unless_it_panics(async {
+            tokio::task::yield_now().await;
+            assert!(std::hint::black_box(false), "a panic on purpose, within a test");
+        });
+        assert_eq!(later.await, None);
     }
 }
