@@ -151,7 +151,7 @@ mod tests {
     fn an_actor_is_one_short_line() {
         let named = |value: &[u8]| {
             let mut headers = HeaderMap::new();
-            headers.insert("x-serin-actor", axum::http::HeaderValue::from_bytes(value).unwrap());
+            headers.insert("x-serin-actor", http::HeaderValue::from_bytes(value).unwrap());
             actor(&headers)
         };
         assert_eq!(actor(&HeaderMap::new()), "api");

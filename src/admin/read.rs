@@ -116,7 +116,8 @@ pub(super) fn config_status(status: &handle::ConfigStatus) -> api::ConfigStatus 
 
 /// An event on the wire, with its sentence.
 pub(super) fn wire_event(event: &Event, history: &[Event]) -> api::Event {
-    api::Event::new(event, words::sentence(event, words::weight_before(history, event)))
+    let before = words::weight_before(history, event);
+    api::Event::new(event, before, words::sentence(event, before))
 }
 
 /// The service of that name, as it is now.
@@ -136,7 +137,7 @@ fn status(inside: &Inside, name: &str) -> Result<(api::ServiceStatus, ServiceVie
 }
 
 fn wire(service: &ServiceView, history: &[Event]) -> api::Service {
-    api::Service::new(service, |event| words::sentence(event, words::weight_before(history, event)))
+    api::Service::new(service, |event| wire_event(event, history))
 }
 
 fn limit(query: Result<Query<HistoryQuery>, axum::extract::rejection::QueryRejection>) -> Result<usize, Problem> {

@@ -98,6 +98,24 @@ pub(super) mod ppm {
     }
 }
 
+/// The same, where there may be none.
+pub(super) mod ppm_option {
+    use super::{Deserialize as _, Deserializer, Serializer, Weight};
+    use serde::de::Error as _;
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub fn serialize<S: Serializer>(value: &Option<Weight>, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => serializer.serialize_u32(value.ppm()),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Weight>, D::Error> {
+        Option::<u32>::deserialize(deserializer)?.map(Weight::from_ppm).transpose().map_err(D::Error::custom)
+    }
+}
+
 fn parsed<T: Word, E: serde::de::Error>(text: &str) -> Result<T, E> {
     T::read(text).ok_or_else(|| E::custom(format_args!("`{text}` is not a word this version of serin knows here")))
 }

@@ -66,6 +66,9 @@ pub struct Event {
     pub weight_ppm: Weight,
     /// The same as text.
     pub weight: String,
+    /// The canary's weight before it, in parts per million, where it is still known.
+    #[serde(with = "codec::ppm_option", default, skip_serializing_if = "Option::is_none")]
+    pub weight_before_ppm: Option<Weight>,
     /// The step after it, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
@@ -132,9 +135,9 @@ pub enum Cause {
 }
 
 impl Event {
-    /// The wire form, with the sentence that says it.
+    /// The wire form, with the canary's weight before it and the sentence that says it.
     #[must_use]
-    pub fn new(event: &event::Event, message: String) -> Self {
+    pub fn new(event: &event::Event, before: Option<Weight>, message: String) -> Self {
         Self {
             sequence: event.sequence,
             at: event.at,
@@ -148,6 +151,7 @@ impl Event {
             canary: event.canary.clone(),
             weight_ppm: event.weight,
             weight: event.weight.to_string(),
+            weight_before_ppm: before,
             step: event.step,
         }
     }
@@ -286,7 +290,12 @@ mod tests {
                 weight: "5%".parse().unwrap(),
                 step: Some(3),
             };
-            let json = serde_json::to_string(&super::super::Document::new(Event::new(&event, String::new()))).unwrap();
+            let json = serde_json::to_string(&super::super::Document::new(Event::new(
+                &event,
+                Some(Weight::ZERO),
+                String::new(),
+            )))
+            .unwrap();
             let back: super::super::Document<Event> = serde_json::from_str(&json).unwrap();
             assert_eq!(event::Event::from(back.body), event, "{json}");
         }

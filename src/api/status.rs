@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigStatus, Event, codec};
 use crate::engine::{
+    event,
     names::{Generation, Revision, Role, ServiceName, VersionName},
     samples,
     time::Timestamp,
@@ -208,9 +209,9 @@ pub struct Version {
 }
 
 impl Service {
-    /// The wire form; `say` gives an event's sentence.
+    /// The wire form; `event` gives that of an event.
     #[must_use]
-    pub fn new(service: &view::ServiceView, say: impl FnOnce(&crate::engine::event::Event) -> String) -> Self {
+    pub fn new(service: &view::ServiceView, event: impl FnOnce(&event::Event) -> Event) -> Self {
         Self {
             name: service.name.clone(),
             phase: service.phase,
@@ -220,7 +221,7 @@ impl Service {
             canary: service.canary.clone(),
             rollout: service.rollout.as_ref().map(Rollout::from),
             versions: service.versions.iter().map(Version::from).collect(),
-            last_event: service.last_event.as_ref().map(|event| Event::new(event, say(event))),
+            last_event: service.last_event.as_ref().map(event),
         }
     }
 }
@@ -420,10 +421,14 @@ mod tests {
         }
     }
 
+    fn wire(event: &event::Event) -> Event {
+        Event::new(event, None, String::new())
+    }
+
     #[test]
     fn a_service_comes_back_as_it_went() {
         let service = progressing();
-        let wire = super::super::Document::new(Service::new(&service, |_| String::new()));
+        let wire = super::super::Document::new(Service::new(&service, wire));
         let json = serde_json::to_string(&wire).unwrap();
         let back: super::super::Document<Service> = serde_json::from_str(&json).unwrap();
         assert_eq!(view::ServiceView::from(back.body), service, "{json}");
@@ -431,7 +436,7 @@ mod tests {
 
     #[test]
     fn the_wire_has_the_documented_names_and_units() {
-        let json = serde_json::to_value(Service::new(&progressing(), |_| String::new())).unwrap();
+        let json = serde_json::to_value(Service::new(&progressing(), wire)).unwrap();
         let version = &json["versions"][0];
         assert_eq!(json["phase"], "Progressing");
         assert_eq!(json["rollout"]["started"], "2026-09-21T14:13:20.123Z");
@@ -444,7 +449,7 @@ mod tests {
 
     #[test]
     fn words_that_are_not_known_are_refused_at_the_door() {
-        let mut json = serde_json::to_value(Service::new(&progressing(), |_| String::new())).unwrap();
+        let mut json = serde_json::to_value(Service::new(&progressing(), wire)).unwrap();
         json["phase"] = "Exploded".into();
         let error = serde_json::from_value::<Service>(json).unwrap_err().to_string();
         assert!(error.contains("`Exploded`"), "{error}");

@@ -9,7 +9,7 @@ use std::{
 use http::Uri;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{exit::Exit, value};
+use super::{Global, exit::Exit, output::Format, value};
 use crate::demo::load::{Arrivals, Load, LoadSpec, Summary};
 
 /// Sends requests at a steady rate, whatever the answers do, and sums up what came of them
@@ -43,9 +43,6 @@ pub struct Args {
     /// A request without whole answer after this is given up
     #[arg(long, value_name = "DURATION", value_parser = value::duration, default_value = "10s")]
     pub timeout: Duration,
-    /// How the summary is written
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    pub output: Output,
 }
 
 /// How the times at which requests are due are spread.
@@ -57,18 +54,9 @@ pub enum Spread {
     Poisson,
 }
 
-/// How the summary is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Output {
-    /// For people
-    Table,
-    /// For programs
-    Json,
-}
-
 /// Runs the load to its end.
-pub fn run(args: &Args) -> Exit {
-    match send(args).and_then(|summary| Ok(print(args, &summary, &mut io::stdout().lock())?)) {
+pub(super) fn run(args: &Args, global: &Global) -> Exit {
+    match send(args).and_then(|summary| Ok(print(args, global.output, &summary, &mut io::stdout().lock())?)) {
         Ok(()) => Exit::Done,
         Err(error) => {
             eprintln!("error: {error}");
@@ -106,13 +94,14 @@ fn spec_of(args: &Args) -> LoadSpec {
     }
 }
 
-fn print(args: &Args, summary: &Summary, to: &mut impl Write) -> io::Result<()> {
-    match args.output {
-        Output::Json => {
+fn print(args: &Args, format: Format, summary: &Summary, to: &mut impl Write) -> io::Result<()> {
+    match format {
+        Format::Json => {
             serde_json::to_writer_pretty(&mut *to, summary)?;
             writeln!(to)
         }
-        Output::Table => table(args, summary, to),
+        Format::Yaml => to.write_all(serde_yaml::to_string(summary).map_err(io::Error::other)?.as_bytes()),
+        Format::Table => table(args, summary, to),
     }
 }
 
@@ -154,18 +143,20 @@ mod tests {
     use crate::demo::toy::{Toy, ToySpec};
 
     #[derive(Debug, Parser)]
-    struct Cli {
+    struct Line {
+        #[command(flatten)]
+        global: Global,
         #[command(flatten)]
         args: Args,
     }
 
     fn parse(line: &str) -> Result<Args, clap::Error> {
-        Cli::try_parse_from(line.split(' ')).map(|cli| cli.args)
+        Line::try_parse_from(line.split(' ')).map(|line| line.args)
     }
 
-    fn printed(args: &Args, summary: &Summary) -> String {
+    fn printed(args: &Args, format: Format, summary: &Summary) -> String {
         let mut text = Vec::new();
-        print(args, summary, &mut text).unwrap();
+        print(args, format, summary, &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 
@@ -189,12 +180,11 @@ mod tests {
         let args = parse(&format!("load --rate 100 --for 100ms http://{}", toy.address())).unwrap();
         let summary = send(&args).unwrap();
         assert_eq!(summary.answered, 10);
-        let table = printed(&args, &summary);
+        let table = printed(&args, Format::Table, &summary);
         assert!(table.starts_with("requests   10 due, 10 answered, 0 broken, 0 timed out, 0 missed\n"), "{table}");
         assert!(table.contains("status     200: 10\n"), "{table}");
         assert!(table.ends_with("\nversion   answered     failed\nv1              10          0\n"), "{table}");
-        let json: serde_json::Value =
-            serde_json::from_str(&printed(&Args { output: Output::Json, ..args }, &summary)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&printed(&args, Format::Json, &summary)).unwrap();
         assert_eq!(json["versions"]["v1"]["answered"], 10);
         assert_eq!(json["statuses"]["200"], 10);
         assert_eq!(json["timedOut"], 0);
@@ -202,8 +192,8 @@ mod tests {
 
     #[test]
     fn a_load_that_cannot_start_fails_with_words() {
-        let args = parse("load --rate 0 http://127.0.0.1:1").unwrap();
-        assert!(send(&args).unwrap_err().to_string().starts_with("a load has a rate above 0"));
-        assert_eq!(run(&args), Exit::Failed);
+        let line = Line::try_parse_from(["load", "--rate", "0", "http://127.0.0.1:1"]).unwrap();
+        assert!(send(&line.args).unwrap_err().to_string().starts_with("a load has a rate above 0"));
+        assert_eq!(run(&line.args, &line.global), Exit::Failed);
     }
 }

@@ -4,8 +4,9 @@ use std::{path::Path, time::Duration};
 
 use tracing::{error, info};
 
-use super::exit::Exit;
+use super::{Global, exit::Exit};
 use crate::{
+    config,
     server::{Server, Source, StartError},
     shutdown::{Signal, Signals},
     telemetry::{self, LogFormat},
@@ -30,8 +31,15 @@ pub struct Args {
 }
 
 /// Serves until told to stop.
-pub fn run(args: &Args, file: &Path) -> Exit {
-    let source = match Source::read(file) {
+pub(super) fn run(args: &Args, global: &Global) -> Exit {
+    let file = match config::locate(global.config.as_deref(), Path::new(""), &config::process_environment) {
+        Ok(file) => file,
+        Err(not_found) => {
+            eprintln!("error: {not_found}\n  `serin demo` shows a file and what it does");
+            return Exit::ConfigInvalid;
+        }
+    };
+    let source = match Source::read(&file) {
         Ok(source) => source,
         Err(diagnostics) => {
             eprintln!("{diagnostics}");

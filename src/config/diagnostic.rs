@@ -3,7 +3,7 @@
 
 use std::{fmt, ops::Range};
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Report, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde_json::{Value, json};
 
 /// Most diagnostics that are rendered; the rest are counted.
@@ -192,7 +192,9 @@ impl Diagnostics {
         let mut text: String =
             shown.map(|item| renderer.render(&self.report(item)) + "\n\n").collect::<Vec<_>>().concat();
         if self.items.len() > SHOWN_MAX {
-            text += &format!("… and {} more\n\n", self.items.len() - SHOWN_MAX);
+            text += "… and ";
+            text += &(self.items.len() - SHOWN_MAX).to_string();
+            text += " more\n\n";
         }
         text + &self.closing()
     }
@@ -247,9 +249,6 @@ fn position(source: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-// Keeps the type in the signature above checkable: a report is a slice of groups.
-const _: fn(Report<'_>) = |_| {};
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,17 +259,31 @@ mod tests {
 
     #[test]
     fn findings_come_in_file_order_and_once() {
-        let all = Diagnostics::new(
-            "f.yaml".into(),
-            "äb: 1\nc: 2\n".into(),
-            vec![finding(10, "late"), finding(2, "early"), finding(10, "late")].into_iter().collect(),
-        );
+        let found = vec![finding(10..11, "late"), finding(2..3, "early"), finding(10..11, "late")];
+        let all = Diagnostics::new("f.yaml".into(), "äb: 1\nc: 2\n".into(), found);
         assert_eq!(all.items().iter().map(|item| &*item.message).collect::<Vec<_>>(), ["early", "late"]);
         assert_eq!(all.position(&all.items()[0]), Some((1, 2)));
         assert_eq!(all.position(&all.items()[1]), Some((2, 4)));
+    }
 
-        fn finding(start: usize, message: &str) -> Diagnostic {
-            super::tests::finding(start..start + 1, message)
-        }
+    #[test]
+    fn json_has_its_documented_shape() {
+        let mut found = finding(4..5, "wrong");
+        found.help("right");
+        let all = Diagnostics::new("f.yaml".into(), "a:\n b\n".into(), vec![found]);
+        let expected = json!({
+            "apiVersion": "serin/v1", "file": "f.yaml", "ok": false,
+            "diagnostics": [
+                { "severity": "error", "code": "bad-value", "message": "wrong", "line": 2, "column": 2, "help": "right" }
+            ],
+        });
+        assert_eq!(all.to_json(), expected);
+    }
+
+    #[test]
+    fn what_is_too_much_is_counted() {
+        let found = (0..SHOWN_MAX + 7).map(|n| finding(n..n + 1, "x")).collect();
+        let text = Diagnostics::new("f.yaml".into(), "x".repeat(100), found).to_string();
+        assert!(text.ends_with("… and 7 more\n\n57 errors · the file was not applied"), "{text}");
     }
 }

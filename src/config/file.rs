@@ -4,7 +4,7 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use super::{
     service,
     settings::{Admin, Config, Limits, Listener, Secret, State},
     shape, template,
-    yaml::Node,
+    yaml::{Node, Value},
 };
 use crate::engine::table::Timeouts;
 
@@ -25,7 +25,20 @@ pub const LISTENERS_MAX: usize = 64;
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 const SECOND: Duration = Duration::from_secs(1);
 /// What any wait of a client or upstream may be.
-const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
+
+/// Where a running process answers and keeps its state, as far as the file says so: also from a file that is refused for
+/// other reasons, since a person who asks for the status has not always mended the file first.
+pub fn reach(root: &Node, folder: &Path) -> Option<(Admin, State)> {
+    let mut report = Report::default();
+    let at = At::root(root);
+    let part = |name: &str| match &root.value {
+        Value::Map(fields) => fields.iter().find(|field| field.key == name).map(|field| at.entry(field)),
+        _ => None,
+    };
+    let (admin, _) = admin(part("admin").as_ref(), &mut report);
+    Some((admin?, state(part("state").as_ref(), folder, &mut report)?))
+}
 
 /// Reads the whole file; none when anything is wrong. Relative folders are relative to `folder`.
 pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
@@ -123,7 +136,7 @@ fn limits(at: &At<'_>, report: &mut Report) -> Option<Limits> {
 
 fn workers(at: &At<'_>, report: &mut Report) -> Option<usize> {
     let help = "write `auto` (one for each CPU) or a number from 1 to 1024";
-    let bad = || Problem { message: "is not a number of workers".to_owned(), help: help.to_owned(), fix: None };
+    let bad = || Problem::new("is not a number of workers", help);
     report
         .scalar(at, "`auto` or a number", |text| match (text, text.parse()) {
             ("auto", _) => Ok(None),
@@ -177,11 +190,8 @@ fn token(at: &At<'_>, report: &mut Report) -> Option<Secret> {
             if text.len() <= 1024 && text.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Ok(text.to_owned());
             }
-            Err(Problem {
-                message: "is not a possible token".to_owned(),
-                help: "a token has at most 1024 printable ASCII characters without spaces".to_owned(),
-                fix: None,
-            })
+            let help = "a token has at most 1024 printable ASCII characters without spaces";
+            Err(Problem::new("is not a possible token", help))
         })
         .filter(|text| !text.is_empty())
         .map(Secret::new)
@@ -219,15 +229,15 @@ fn clash(a: SocketAddr, b: SocketAddr) -> bool {
 }
 
 fn state(at: Option<&At<'_>>, folder: &Path, report: &mut Report) -> Option<State> {
-    let base = State { dir: folder.join("serin-state"), max_age: Duration::from_secs(24 * 3600) };
+    let base = State { dir: folder.join("serin-state"), max_age: Duration::from_hours(24) };
     let Some(at) = at else { return Some(base) };
     let fields = report.fields(at, &shape::STATE)?;
     let dir = fields.get("dir").map(|at| report.filled(&at, "a folder such as `./serin-state`"));
-    let max_age = fields.get("maxAge").map(|at| report.duration(&at, SECOND..=Duration::from_secs(366 * 24 * 3600)));
+    let max_age = fields.get("maxAge").map(|at| report.duration(&at, SECOND..=Duration::from_hours(366 * 24)));
     // `./x` is `x`: the path is shown to people.
     let below = |dir: String| folder.join(Path::new(&dir).strip_prefix(".").unwrap_or(Path::new(&dir)));
     Some(State {
-        dir: dir.map_or(Some(base.dir), |dir| dir.map(below)).map(PathBuf::from)?,
+        dir: dir.map_or(Some(base.dir), |dir| dir.map(below))?,
         max_age: max_age.unwrap_or(Some(base.max_age))?,
     })
 }

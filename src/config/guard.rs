@@ -19,8 +19,8 @@ pub const LATENCIES_MAX: usize = 16;
 
 const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
-const LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
-const WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+const LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(1);
+const WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
 const REQUESTS: RangeInclusive<u64> = 1..=1_000_000_000;
 
 const ERROR_WINDOW: Duration = Duration::from_secs(10);
@@ -36,12 +36,10 @@ pub fn abort_when(at: &At<'_>, report: &mut Report) -> Option<Guard> {
     let mut complete = true;
     for (name, quantile) in QUANTILES {
         let Some(at) = fields.get(name) else { continue };
-        match report.duration(&at, LATENCY) {
-            Some(max) => {
-                latency.push(LatencyLimit { quantile, max, window: LATENCY_WINDOW, min_requests: LATENCY_REQUESTS })
-            }
-            None => complete = false,
-        }
+        let max = report.duration(&at, LATENCY);
+        complete &= max.is_some();
+        let limit = |max| LatencyLimit { quantile, max, window: LATENCY_WINDOW, min_requests: LATENCY_REQUESTS };
+        latency.extend(max.map(limit));
     }
     let error_rate = error_rate.map_or(Some(None), |limit| limit.map(Some))?;
     complete.then_some(Guard { error_rate, latency, ..Guard::default() })
@@ -53,7 +51,7 @@ pub fn guard(at: &At<'_>, report: &mut Report) -> Option<Guard> {
     let base = Guard::default();
     let error_rate = fields.get("errorRate").map(|at| error_rate(&at, report));
     let latency = fields.get("latency").map_or(Some(Vec::new()), |at| latencies(&at, report));
-    let share_test = fields.get("versusStable").map_or(Some(base.share_test), |at| versus_stable(&at, report));
+    let share_test = fields.get("versusStable").map_or(Ok(base.share_test), |at| versus_stable(&at, report));
     let consecutive =
         fields.get("consecutiveErrors").map_or(Some(base.consecutive_errors), |at| report.whole(&at, 0..=1_000_000));
     let words = [("abort", OnFailure::Abort), ("pause", OnFailure::Pause)];
@@ -61,7 +59,7 @@ pub fn guard(at: &At<'_>, report: &mut Report) -> Option<Guard> {
     Some(Guard {
         error_rate: error_rate.map_or(Some(None), |limit| limit.map(Some))?,
         latency: latency?,
-        share_test: share_test?,
+        share_test: share_test.ok()?,
         consecutive_errors: consecutive?,
         on_failure: on_failure?,
     })
@@ -106,10 +104,9 @@ fn latency(at: &At<'_>, report: &mut Report) -> Option<LatencyLimit> {
         report.scalar(&at, "a number such as `0.99`", |text| {
             let percent = text.strip_prefix(['p', 'P']).unwrap_or(text).parse::<f64>().ok();
             let percent = percent.filter(|percent| *percent > 1.0 && *percent < 100.0);
-            text.parse().ok().filter(|quantile| *quantile > 0.0 && *quantile < 1.0).ok_or_else(|| Problem {
-                message: "must be between 0 and 1".to_owned(),
-                help: "write a number as `0.99`".to_owned(),
-                fix: percent.map(|percent| format!("`{}`", percent / 100.0)),
+            text.parse().ok().filter(|quantile| *quantile > 0.0 && *quantile < 1.0).ok_or_else(|| {
+                let fix = percent.map(|percent| format!("`{}`", percent / 100.0));
+                Problem::new("must be between 0 and 1", "write a number as `0.99`").fix(fix)
             })
         })
     });
@@ -120,12 +117,19 @@ fn latency(at: &At<'_>, report: &mut Report) -> Option<LatencyLimit> {
     Some(LatencyLimit { quantile: quantile?, max: max?, window: window?, min_requests: min? })
 }
 
-/// The share test; `false` or `off` switches it off.
-fn versus_stable(at: &At<'_>, report: &mut Report) -> Option<Option<ShareTestPlan>> {
+/// Something is wrong, and reported.
+struct Refused;
+
+/// The share test; none when `false` or `off` switches it off.
+fn versus_stable(at: &At<'_>, report: &mut Report) -> Result<Option<ShareTestPlan>, Refused> {
     if let Value::Scalar(_) = at.node.value {
         let on = Some(ShareTestPlan::default());
-        return report.word(at, &[("off", None), ("false", None), ("on", on), ("true", on)]);
+        return report.word(at, &[("off", None), ("false", None), ("on", on), ("true", on)]).ok_or(Refused);
     }
+    share_test(at, report).map(Some).ok_or(Refused)
+}
+
+fn share_test(at: &At<'_>, report: &mut Report) -> Option<ShareTestPlan> {
     let fields = report.fields(at, &shape::VERSUS_STABLE)?;
     let base = ShareTestPlan::default();
     let alpha = fields.get("alpha").map_or(Some(base.alpha), |at| alpha(&at, report));
@@ -134,7 +138,7 @@ fn versus_stable(at: &At<'_>, report: &mut Report) -> Option<Option<ShareTestPla
         report.whole(&at, 1..=3_600).and_then(|seconds| u32::try_from(seconds).ok())
     });
     let (relative, absolute) = tolerance?;
-    Some(Some(ShareTestPlan { alpha: alpha?, relative, absolute, min_bad_seconds: seconds? }))
+    Some(ShareTestPlan { alpha: alpha?, relative, absolute, min_bad_seconds: seconds? })
 }
 
 fn alpha(at: &At<'_>, report: &mut Report) -> Option<f64> {
@@ -157,10 +161,9 @@ fn tolerance(at: &At<'_>, report: &mut Report) -> Option<(f64, f64)> {
             let points =
                 text.strip_suffix("pp").and_then(|number| format!("{}%", number.trim_end()).parse::<Weight>().ok());
             let fix = text.trim_end_matches('%').parse::<f64>().ok().map(|number| format!("`{number}pp`"));
-            points.map(Weight::ratio).ok_or_else(|| Problem {
-                message: "is a difference of percentages and is written in percentage points".to_owned(),
-                help: "write it as `0.1pp`".to_owned(),
-                fix,
+            points.map(Weight::ratio).ok_or_else(|| {
+                Problem::new("is a difference of shares and is written in percentage points", "write it as `0.1pp`")
+                    .fix(fix)
             })
         })
     });

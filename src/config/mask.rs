@@ -54,7 +54,7 @@ fn key_before(text: &str) -> &str {
 
 fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
     match &node.value {
-        Value::Null => {}
+        Value::Null | Value::Unresolved => {}
         Value::Scalar(_) => {
             if secret && !is_bare_reference(&bytes[node.span.clone()]) {
                 hide(bytes, node.span.start, node.span.end);

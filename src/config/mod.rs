@@ -1,6 +1,8 @@
 //! WHAT IS WANTED. YAML becomes [`Config`], or a list of diagnostics with file, line, column, excerpt and suggestion.
 //! Refuses a file as a whole: what is applied was right in every part.
 
+#[cfg(test)]
+mod corpus;
 mod diagnostic;
 mod file;
 mod guard;
@@ -15,6 +17,8 @@ mod substitute;
 mod suggest;
 mod template;
 pub mod watch;
+#[cfg(test)]
+mod whole;
 mod yaml;
 
 use std::{
@@ -78,6 +82,14 @@ pub fn check(text: &str, path: &Path, environment: &Environment<'_>) -> Checked 
     substitute::substitute(&mut root, environment, &mut report);
     let config = file::file(&root, path.parent().unwrap_or(Path::new("")), &mut report);
     Checked { config, diagnostics: Diagnostics::new(shown, masked, report.into_found()) }
+}
+
+/// Where the process of this file answers and keeps its state; also from a file with errors elsewhere.
+#[must_use]
+pub fn reach(path: &Path, environment: &Environment<'_>) -> Option<(settings::Admin, settings::State)> {
+    let mut root = yaml::read(&read(path).ok()?).ok()?;
+    substitute::substitute(&mut root, environment, &mut Report::default());
+    file::reach(&root, path.parent().unwrap_or(Path::new("")))
 }
 
 /// Reads a file's text, at most [`FILE_BYTES_MAX`].

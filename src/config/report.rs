@@ -38,6 +38,21 @@ pub struct Problem {
     pub help: String,
     /// The text put right; shown only when the text is from the file itself.
     pub fix: Option<String>,
+    /// What kind.
+    pub code: Code,
+}
+
+impl Problem {
+    /// A bad value.
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into(), fix: None, code: Code::BadValue }
+    }
+
+    /// With the text put right, if that can be guessed.
+    #[must_use]
+    pub fn fix(self, fix: Option<String>) -> Self {
+        Self { fix, ..self }
+    }
 }
 
 /// The fields of a mapping.
@@ -73,6 +88,7 @@ impl Report {
     /// The fields of a mapping; reports fields that are unknown, repeated or come later, and anything but a mapping.
     pub fn fields<'a>(&mut self, at: &At<'a>, shape: &Shape) -> Option<Fields<'a>> {
         let mut fields = HashMap::new();
+        let mut misspelt = Vec::new();
         for field in self.entries(at)? {
             if shape.fields.contains(&&*field.key) {
                 fields.insert(&*field.key, field);
@@ -80,8 +96,12 @@ impl Report {
                 self.error(Code::NotSupportedYet, &field.key_span, format!("`{}` is not supported yet", field.key))
                     .help("remove it: this release of Serin would not obey it");
             } else {
-                self.unknown(at, field, shape);
+                misspelt.extend(self.unknown(at, field, shape).map(|meant| (meant, field)));
             }
+        }
+        // Read as what was probably meant: one mistake is told once, and what is wrong inside is told as well.
+        for (meant, field) in misspelt {
+            fields.entry(meant).or_insert(field);
         }
         Some(Fields { at: at.clone(), fields })
     }
@@ -138,7 +158,7 @@ impl Report {
                     Some(fix) if !substituted => format!("did you mean {fix}?"),
                     _ => problem.help,
                 };
-                self.error(Code::BadValue, &at.node.span, format!("`{}` {}", at.name, problem.message)).help(help);
+                self.error(problem.code, &at.node.span, format!("`{}` {}", at.name, problem.message)).help(help);
                 None
             }
         }
@@ -148,7 +168,7 @@ impl Report {
     pub fn filled(&mut self, at: &At<'_>, noun: &str) -> Option<String> {
         self.scalar(at, noun, |text| {
             if text.trim().is_empty() {
-                return Err(Problem { message: "is empty".to_owned(), help: format!("give it {noun}"), fix: None });
+                return Err(Problem::new("is empty", format!("give it {noun}")));
             }
             Ok(text.to_owned())
         })
@@ -156,12 +176,14 @@ impl Report {
 
     /// One of some words.
     pub fn word<T: Copy>(&mut self, at: &At<'_>, words: &[(&str, T)]) -> Option<T> {
-        let all = words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-        self.scalar(at, &format!("one of {all}"), |text| {
-            words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| Problem {
-                message: format!("must be one of {all}"),
-                help: format!("write one of {all}"),
-                fix: suggest::closest(text, words.iter().map(|(word, _)| *word)).map(|word| format!("`{word}`")),
+        let mut all = words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        if words.len() > 1 {
+            all.insert_str(0, "one of ");
+        }
+        self.scalar(at, &all, |text| {
+            words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+                let near = suggest::closest(text, words.iter().map(|(word, _)| *word));
+                Problem::new(format!("must be {all}"), format!("write {all}")).fix(near.map(|word| format!("`{word}`")))
             })
         })
     }
@@ -174,6 +196,9 @@ impl Report {
 
     /// Reports a node of the wrong type.
     pub fn wrong_type(&mut self, at: &At<'_>, noun: &str) {
+        if at.node.value == Value::Unresolved {
+            return;
+        }
         if at.path.is_empty() && at.node.value == Value::Null {
             self.error(Code::MissingField, &at.key_span, "the file is empty")
                 .help("the smallest useful file has `listen` and `services`");
@@ -193,20 +218,23 @@ impl Report {
         &mut self.found[last]
     }
 
-    fn unknown(&mut self, at: &At<'_>, field: &Field, shape: &Shape) {
+    /// Reports a field that is not one of the shape; the field it is read as, if one is near.
+    fn unknown(&mut self, at: &At<'_>, field: &Field, shape: &Shape) -> Option<&'static str> {
         let place = if at.path.is_empty() { "the file" } else { &format!("`{}`", at.path) };
         let all = || shape.fields.iter().chain(shape.later).copied();
-        let help = if let Some(near) = suggest::closest(&field.key, all()) {
+        let near = suggest::closest(&field.key, all());
+        let help = if let Some(near) = near {
             format!("did you mean `{near}`?")
         } else if let Some(home) = shape::home(&field.key) {
-            let home = if home.is_empty() { "the top of the file" } else { &format!("`{home}`") };
-            format!("`{}` belongs in {home}", field.key)
+            let home = if home.is_empty() { "at the top of the file" } else { &format!("in `{home}`") };
+            format!("`{}` belongs {home}", field.key)
         } else {
             let names = shape.fields.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
             format!("the fields here are {}", names.join(", "))
         };
         let message = format!("unknown field `{}` in {place}", field.key);
         self.error(Code::UnknownField, &field.key_span, message).help(help);
+        near.filter(|near| shape.fields.contains(near))
     }
 }
 
@@ -238,15 +266,26 @@ impl<'a> At<'a> {
         }
     }
 
+    /// Whether this is a mapping with such a key, known or not.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        matches!(&self.node.value, Value::Map(fields) if fields.iter().any(|field| field.key == key))
+    }
+
+    /// Whether this is a mapping with any key.
+    #[must_use]
+    pub const fn has_any(&self) -> bool {
+        matches!(&self.node.value, Value::Map(fields) if !fields.is_empty())
+    }
+
     /// Where to point: the value if something is written there, else the key.
     #[must_use]
     pub fn span(&self) -> Span {
         match &self.node.value {
-            Value::Scalar(_) => self.node.span.clone(),
+            Value::Null => self.key_span.clone(),
             // Lists and mappings know only where they begin, which in block style is their first item.
             Value::List(_) | Value::Map(_) if self.node.span.is_empty() => self.key_span.clone(),
-            Value::List(_) | Value::Map(_) => self.node.span.clone(),
-            Value::Null => self.key_span.clone(),
+            _ => self.node.span.clone(),
         }
     }
 }
@@ -255,7 +294,7 @@ impl<'a> Fields<'a> {
     /// A field, if it is there.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<At<'a>> {
-        self.fields.get(name).map(|field| self.at.entry(field))
+        self.fields.get(name).map(|field| At { name: name.to_owned(), ..self.at.entry(field) })
     }
 
     /// A field that must be there; reports it if not.

@@ -3,11 +3,17 @@
 
 use std::{net::SocketAddr, ops::RangeInclusive, str::FromStr, sync::Arc, time::Duration};
 
-use super::report::{At, Problem, Report};
-use crate::engine::{endpoint::Endpoint, weight::Weight};
+use super::{
+    diagnostic::Code,
+    report::{At, Problem, Report},
+};
+use crate::engine::{
+    endpoint::Endpoint,
+    weight::{Weight, WeightError},
+};
 
 /// Longest duration in a file.
-const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+const DURATION_MAX: Duration = Duration::from_hours(366 * 24);
 const DURATION_HELP: &str = "write a duration with its unit, as `800ms`, `30s`, `5m` or `1h30m`";
 const SHARE_HELP: &str = "write a share with its unit, as `5%`, `0.25%` or `2500ppm`";
 
@@ -15,12 +21,12 @@ impl Report {
     /// A duration within bounds.
     pub fn duration(&mut self, at: &At<'_>, range: RangeInclusive<Duration>) -> Option<Duration> {
         self.scalar(at, "a duration such as `30s`", |text| {
-            let value = duration(text)?;
+            let value = duration(text).map_err(|problem| problem.fix(with_unit(text, &range)))?;
             if value < *range.start() {
-                return Err(problem(format!("must be at least {}", human(*range.start())), DURATION_HELP));
+                return Err(Problem::new(format!("must be at least {}", human(*range.start())), DURATION_HELP));
             }
             if value > *range.end() {
-                return Err(problem(format!("must be at most {}", human(*range.end())), DURATION_HELP));
+                return Err(Problem::new(format!("must be at most {}", human(*range.end())), DURATION_HELP));
             }
             Ok(value)
         })
@@ -35,8 +41,8 @@ impl Report {
     pub fn whole(&mut self, at: &At<'_>, range: RangeInclusive<u64>) -> Option<u64> {
         self.scalar(at, "a whole number", |text| {
             let help = format!("write a whole number from {} to {}", range.start(), range.end());
-            let value: u64 = digits(text).ok_or_else(|| problem("must be a whole number", &help))?;
-            if range.contains(&value) { Ok(value) } else { Err(problem("is out of range", &help)) }
+            let value: u64 = digits(text).ok_or_else(|| Problem::new("must be a whole number", &help))?;
+            if range.contains(&value) { Ok(value) } else { Err(Problem::new("is out of range", &help)) }
         })
     }
 
@@ -45,7 +51,7 @@ impl Report {
         self.scalar(at, "a number", |text| {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= min);
             value.ok_or_else(|| {
-                problem(format!("must be a number of at least {min}"), &format!("write, say, `{}`", min + 0.25))
+                Problem::new(format!("must be a number of at least {min}"), format!("write, say, `{}`", min + 0.25))
             })
         })
     }
@@ -54,10 +60,11 @@ impl Report {
     pub fn size(&mut self, at: &At<'_>, range: RangeInclusive<u64>) -> Option<usize> {
         let help = format!("write a size from {}KiB to {}KiB, as `64KiB`", range.start() >> 10, range.end() >> 10);
         self.scalar(at, "a size such as `64KiB`", |text| {
-            let bytes = size(text).ok_or_else(|| problem("is not a size", &help))?;
-            let bytes =
-                Some(bytes).filter(|bytes| range.contains(bytes)).ok_or_else(|| problem("is out of range", &help))?;
-            usize::try_from(bytes).map_err(|_| problem("is out of range", &help))
+            let bytes = size(text).ok_or_else(|| Problem::new("is not a size", &help))?;
+            let bytes = Some(bytes)
+                .filter(|bytes| range.contains(bytes))
+                .ok_or_else(|| Problem::new("is out of range", &help))?;
+            usize::try_from(bytes).map_err(|_| Problem::new("is out of range", &help))
         })
     }
 
@@ -83,7 +90,8 @@ pub fn human(duration: Duration) -> String {
     let mut text = String::new();
     for (unit, size) in UNITS {
         if rest >= size {
-            text += &format!("{}{unit}", rest / size);
+            text += &(rest / size).to_string();
+            text += unit;
             rest %= size;
         }
     }
@@ -97,17 +105,12 @@ fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-fn problem(message: impl Into<String>, help: &str) -> Problem {
-    Problem { message: message.into(), help: help.to_owned(), fix: None }
-}
-
 /// Reads `1h30m`, `1.5s`, `800ms`; units from large to small, each once; no finer than a millisecond.
 fn duration(text: &str) -> Result<Duration, Problem> {
     if text.parse::<f64>().is_ok() {
-        let fix = text.parse::<u32>().is_ok().then(|| format!("`{text}s` or `{text}m`"));
-        return Err(Problem { fix, ..problem("is a duration and needs a unit", DURATION_HELP) });
+        return Err(Problem::new("is a duration and needs a unit", DURATION_HELP));
     }
-    let bad = || problem("is not a duration", DURATION_HELP);
+    let bad = || Problem::new("is not a duration", DURATION_HELP);
     let mut rest = text;
     let mut total: u128 = 0;
     let mut units = UNITS.iter();
@@ -120,14 +123,25 @@ fn duration(text: &str) -> Result<Duration, Problem> {
         total = total.saturating_add(millis(number, *size).ok_or_else(bad)?);
         rest = tail;
     }
-    let value = u64::try_from(total).map(Duration::from_millis).unwrap_or(Duration::MAX);
+    let value = u64::try_from(total).map_or(Duration::MAX, Duration::from_millis);
     if text.is_empty() {
         Err(bad())
     } else if value > DURATION_MAX {
-        Err(problem("must be at most a year", DURATION_HELP))
+        Err(Problem::new("must be at most a year", DURATION_HELP))
     } else {
         Ok(value)
     }
+}
+
+/// A bare number with the units that would make it fit.
+fn with_unit(text: &str, range: &RangeInclusive<Duration>) -> Option<String> {
+    let number: u64 = digits(text)?;
+    let fits = |size: u128| {
+        let millis = u64::try_from(size).ok().and_then(|size| number.checked_mul(size));
+        millis.is_some_and(|millis| range.contains(&Duration::from_millis(millis)))
+    };
+    let near = UNITS.iter().rev().filter(|(_, size)| fits(*size)).map(|(unit, _)| format!("`{text}{unit}`"));
+    Some(near.take(2).collect::<Vec<_>>().join(" or ")).filter(|fix| !fix.is_empty())
 }
 
 /// So many units of `size` milliseconds, exactly.
@@ -135,15 +149,25 @@ fn millis(number: &str, size: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let scale = 10_u128.checked_pow(u32::try_from(part.len()).ok()?)?;
     let part = u128::from(digits::<u32>(part)?) * size;
-    (part % scale == 0).then_some(u128::from(digits::<u32>(whole)?) * size + part / scale)
+    part.is_multiple_of(scale).then_some(u128::from(digits::<u32>(whole)?) * size + part / scale)
 }
 
 fn share(text: &str) -> Result<Weight, Problem> {
     if text.parse::<f64>().is_ok() {
-        let fix = text.parse::<f64>().is_ok_and(|n| (0.0..=100.0).contains(&n)).then(|| format!("`{text}%`"));
-        return Err(Problem { fix, ..problem("is a share and needs a unit", SHARE_HELP) });
+        return Err(Problem::new("is a share and needs a unit", SHARE_HELP).fix(in_percent(text)));
     }
-    text.parse().map_err(|error| problem(format!("is not a share: {error}"), SHARE_HELP))
+    text.parse().map_err(|error| match error {
+        WeightError::Form => Problem::new("is not a share", SHARE_HELP),
+        WeightError::TooLarge | WeightError::TooFine => Problem::new(format!("is out of range: {error}"), SHARE_HELP),
+    })
+}
+
+/// A bare number in percent; below 1 it may be meant as a part of 1 as well.
+fn in_percent(text: &str) -> Option<String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=100.0).contains(number))?;
+    let as_part = format!("{:.4}", number * 100.0);
+    let as_part = as_part.trim_end_matches('0').trim_end_matches('.');
+    Some(if number > 0.0 && number < 1.0 { format!("`{as_part}%` or `{text}%`") } else { format!("`{text}%`") })
 }
 
 fn size(text: &str) -> Option<u64> {
@@ -161,39 +185,37 @@ fn size(text: &str) -> Option<u64> {
 fn address(text: &str) -> Result<SocketAddr, Problem> {
     let help = "write an IP address and a port, as `0.0.0.0:8080`, `127.0.0.1:8080` or `[::]:8080`";
     text.parse().map_err(|_| {
-        let port = text.strip_prefix(':').unwrap_or(text);
-        let fix = if port.parse::<u16>().is_ok() {
+        let port_after = |prefix| text.strip_prefix(prefix).filter(|port| digits::<u16>(port).is_some());
+        let fix = port_after("localhost:").map(|port| format!("`127.0.0.1:{port}`"));
+        let fix = fix.or_else(|| port_after("*:").map(|port| format!("`0.0.0.0:{port}`")));
+        let fix = fix.or_else(|| {
+            let port = port_after(":").or_else(|| port_after(""))?;
             Some(format!("`0.0.0.0:{port}` (all addresses) or `127.0.0.1:{port}` (this machine only)"))
-        } else if let Some(port) = text.strip_prefix("localhost:").filter(|port| port.parse::<u16>().is_ok()) {
-            Some(format!("`127.0.0.1:{port}`"))
-        } else if let Some(port) = text.strip_prefix("*:").filter(|port| port.parse::<u16>().is_ok()) {
-            Some(format!("`0.0.0.0:{port}`"))
-        } else {
-            None
-        };
-        Problem { fix, ..problem("is not an address to listen on", help) }
+        });
+        Problem::new("is not an address to listen on", help).fix(fix)
     })
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, Problem> {
     let help = "write it as `http://host:port`, with nothing after the port";
+    let later = |message, help| Problem { code: Code::NotSupportedYet, ..Problem::new(message, help) };
     if text.starts_with("https://") {
-        return Err(problem("cannot be https yet: TLS to upstreams is not supported yet", "use http:// for now"));
+        return Err(later("cannot be https: TLS to upstreams is not supported yet", "use http:// for now"));
     }
     if text.starts_with("unix:") {
-        return Err(problem("cannot be a Unix socket: that is not supported yet", "use http://host:port for now"));
+        return Err(later("cannot be a Unix socket: that is not supported yet", "use http://host:port for now"));
     }
     let Some(rest) = text.strip_prefix("http://") else {
         if let Some((scheme, _)) = text.split_once("://") {
-            return Err(problem(
+            return Err(Problem::new(
                 if scheme.is_empty() { "has no scheme" } else { "has a scheme that Serin cannot speak" },
                 help,
             ));
         }
         let fix = authority(text).is_ok().then(|| format!("`http://{text}`"));
-        return Err(Problem { fix, ..problem("must be a URL that begins with `http://`", help) });
+        return Err(Problem::new("must be a URL that begins with `http://`", help).fix(fix));
     };
-    authority(rest.strip_suffix('/').unwrap_or(rest)).map_err(|message| problem(message, help))
+    authority(rest.strip_suffix('/').unwrap_or(rest)).map_err(|message| Problem::new(message, help))
 }
 
 /// `host`, `host:port`, `[v6]:port`; port 80 without one.
@@ -315,11 +337,21 @@ mod tests {
     #[test]
     fn a_fix_is_offered_for_what_people_write() {
         let fix = |result: Result<(), Problem>| result.unwrap_err().fix.unwrap_or_default();
-        assert_eq!(fix(duration("30").map(drop)), "`30s` or `30m`");
         assert_eq!(fix(share("5").map(drop)), "`5%`");
+        assert_eq!(fix(share("0.07").map(drop)), "`7%` or `0.07%`");
         assert_eq!(fix(address("localhost:80").map(drop)), "`127.0.0.1:80`");
         assert_eq!(fix(endpoint("app:8000").map(drop)), "`http://app:8000`");
         assert!(fix(address(":8080").map(drop)).starts_with("`0.0.0.0:8080`"));
+    }
+
+    #[test]
+    fn a_bare_number_gets_the_units_that_fit() {
+        let fix =
+            |text: &str, from: u64, to: u64| with_unit(text, &(Duration::from_millis(from)..=Duration::from_secs(to)));
+        assert_eq!(fix("30", 1_000, 3_600).as_deref(), Some("`30s` or `30m`"));
+        assert_eq!(fix("800", 1, 3_600).as_deref(), Some("`800ms` or `800s`"));
+        assert_eq!(fix("0", 1, 3_600), None);
+        assert_eq!(fix("4294967295", 1, 1), None);
     }
 
     #[test]

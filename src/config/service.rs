@@ -54,11 +54,9 @@ pub fn services(file: &Fields<'_>, templates: &Templates<'_>, report: &mut Repor
 /// A name as a value, checked as names are.
 pub fn name(at: &At<'_>, report: &mut Report) -> Option<String> {
     report.scalar(at, "a name", |text| {
-        VersionName::new(text).map(|name| name.to_string()).map_err(|error| Problem {
-            message: "is not a name".to_owned(),
-            help: error.to_string(),
-            fix: None,
-        })
+        VersionName::new(text)
+            .map(|name| name.to_string())
+            .map_err(|error| Problem::new("is not a name", error.to_string()))
     })
 }
 
@@ -83,10 +81,11 @@ pub fn unknown<'a>(at: &At<'_>, what: &str, known: impl Iterator<Item = &'a str>
     } else {
         format!("there is no {what} named `{}`", scalar.text)
     };
-    let near = suggest::closest(&scalar.text, known).filter(|_| !scalar.substituted);
+    // Of names as short as `v1` each is near to all others.
+    let near = suggest::closest(&scalar.text, known).filter(|near| !scalar.substituted && near.len() > 3);
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
-        None if all.is_empty() => format!("there is no {what} at all"),
+        None if all.is_empty() => "this file has none".to_owned(),
         None => format!("there is {all}"),
     };
     report.error(Code::BadReference, &at.span(), message).help(help);
@@ -105,7 +104,7 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
     let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
     Some(ServicePlan {
         name: ServiceName::new(name?).ok()?,
-        versions: versions.into_iter().flat_map(|(_, plan)| plan).collect(),
+        versions: versions.into_iter().filter_map(|(_, plan)| plan).collect(),
         stable: stable?,
         wish,
         force_header: assign.force_header,
@@ -180,7 +179,7 @@ fn version_plan(at: &At<'_>, name: &str, report: &mut Report) -> Option<VersionP
                 .help("write several addresses as `{ endpoints: [http://a:80, http://b:80] }`");
             None
         }
-        Value::Null => {
+        Value::Null | Value::Unresolved => {
             report.wrong_type(at, "a URL such as `http://app:8000`");
             None
         }
@@ -243,11 +242,7 @@ fn revision(at: &At<'_>, report: &mut Report) -> Option<String> {
         if text.len() <= 128 && !text.chars().any(char::is_control) {
             return Ok(text.to_owned());
         }
-        Err(Problem {
-            message: "is not a revision".to_owned(),
-            help: "a revision has at most 128 bytes on one line, as a commit hash".to_owned(),
-            fix: None,
-        })
+        Err(Problem::new("is not a revision", "a revision has at most 128 bytes on one line, as a commit hash"))
     })
 }
 
@@ -282,8 +277,7 @@ fn sticky(at: &At<'_>, report: &mut Report) -> Option<StickyPlan> {
         }
     }
     let cookie = fields.get("name").map_or(Some("serin".to_owned()), |at| token(&at, "a cookie's name", report));
-    let ttl =
-        fields.get("ttl").map(|at| report.duration(&at, Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600)));
+    let ttl = fields.get("ttl").map(|at| report.duration(&at, Duration::from_secs(1)..=Duration::from_hours(366 * 24)));
     Some(StickyPlan { cookie: cookie?, ttl: ttl.flatten() })
 }
 
@@ -294,6 +288,6 @@ fn token(at: &At<'_>, noun: &str, report: &mut Report) -> Option<String> {
         if (1..=128).contains(&text.len()) && text.bytes().all(fine) {
             return Ok(text.to_owned());
         }
-        Err(Problem { message: format!("is not {noun}"), help: "use letters, digits and `-`".to_owned(), fix: None })
+        Err(Problem::new(format!("is not {noun}"), "use letters, digits and `-`"))
     })
 }

@@ -58,7 +58,7 @@ impl Default for Limits {
             headers: 100,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
             connections: 10_000,
             h2_streams: 128,
         }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::engine::{
     plan::{Guard, OnNoTraffic, Pause, Step, Strategy},
-    weight::Weight,
+    weight::{Weight, WeightError},
 };
 
 /// Most steps of a strategy.
@@ -21,11 +21,11 @@ pub const STEPS_MAX: usize = 100;
 
 /// The steps where none are written, in percent, each held for [`HOLD`].
 const STEPS: [u32; 4] = [1, 5, 25, 50];
-const HOLD: Duration = Duration::from_secs(2 * 60);
-const NO_TRAFFIC_FOR: Duration = Duration::from_secs(10 * 60);
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const HOLD: Duration = Duration::from_mins(2);
+const NO_TRAFFIC_FOR: Duration = Duration::from_mins(10);
+const DAY: Duration = Duration::from_hours(24);
 /// How long a step may hold.
-const HOLDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
+const HOLDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(30 * 24);
 
 /// The strategy of a service in either form.
 pub fn strategy(
@@ -42,16 +42,12 @@ pub fn strategy(
             .help("`steps`, `hold` and `abortWhen` are short for `strategy.canary`; keep one form");
     }
     let fields = report.fields(&long, &shape::STRATEGY)?;
-    if fields.get("canary").is_none() && later_only(&long) {
+    if fields.get("canary").is_none() && long.has_any() {
+        // What is there instead is reported already.
         return None;
     }
     let canary = fields.need(report, "canary", "write `strategy: { canary: { steps: [ … ] } }`")?;
     self::canary(&canary, templates, versions, report)
-}
-
-/// Whether the mapping has something that is refused already, so that no more need be said.
-fn later_only(at: &At<'_>) -> bool {
-    matches!(&at.node.value, Value::Map(fields) if !fields.is_empty())
 }
 
 fn short(service: &Fields<'_>, report: &mut Report) -> Option<Strategy> {
@@ -143,7 +139,7 @@ fn step(at: &At<'_>, max: u64, templates: &Templates<'_>, versions: &[&str], rep
     let fields = report.fields(at, &shape::STEP)?;
     let mut present = shape::STEP.fields.iter().filter_map(|name| fields.get(name));
     let Some(first) = present.next() else {
-        if matches!(&at.node.value, Value::Map(fields) if fields.is_empty()) {
+        if !at.has_any() {
             report.missing(at, "setWeight", "a step is one of `setWeight`, `pause` and `analysis`");
         }
         return None;
@@ -167,7 +163,7 @@ fn step(at: &At<'_>, max: u64, templates: &Templates<'_>, versions: &[&str], rep
 /// An integer is a part of `max`, as in Argo Rollouts; `0.1%` and `1000ppm` are what they say.
 fn set_weight(at: &At<'_>, max: u64, report: &mut Report) -> Option<Weight> {
     let help = format!("write an integer from 0 to {max} (a part of `maxTrafficWeight`), `5%`, `0.1%` or `1000ppm`");
-    let bad = |message: String| Problem { message, help: help.clone(), fix: None };
+    let bad = |message: String| Problem::new(message, &*help);
     report.scalar(at, "a weight such as `5` or `0.1%`", |text| {
         if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             let part = text.parse().ok().filter(|part: &u64| *part <= max);
@@ -180,10 +176,13 @@ fn set_weight(at: &At<'_>, max: u64, report: &mut Report) -> Option<Weight> {
                 .ok_or_else(|| bad("is not a weight".to_owned()));
         }
         if text.parse::<f64>().is_ok() {
-            let fix = Some(format!("`{text}%`"));
-            return Err(Problem { fix, ..bad("needs a unit unless it is a whole number".to_owned()) });
+            let fix = format!("`{text}%`");
+            return Err(bad("needs a unit unless it is a whole number".to_owned()).fix(Some(fix)));
         }
-        text.parse().map_err(|error| bad(format!("is not a weight: {error}")))
+        text.parse().map_err(|error| match error {
+            WeightError::Form => bad("is not a weight".to_owned()),
+            WeightError::TooLarge | WeightError::TooFine => bad(format!("is out of range: {error}")),
+        })
     })
 }
 
@@ -197,10 +196,8 @@ fn pause(at: &At<'_>, report: &mut Report) -> Option<Pause> {
     }
     if let Value::Scalar(scalar) = &at.node.value {
         let found = report.error(Code::WrongType, &at.span(), "`pause` must be a mapping, not a single value");
-        found.help(match scalar.substituted {
-            false => format!("write `pause: {{ duration: {} }}`", scalar.text),
-            true => "write `pause: { duration: … }`".to_owned(),
-        });
+        let duration = if scalar.substituted { "…" } else { &scalar.text };
+        found.help(format!("write `pause: {{ duration: {duration} }}`"));
         return None;
     }
     let fields = report.fields(at, &shape::PAUSE)?;

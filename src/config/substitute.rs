@@ -16,7 +16,7 @@ const VALUE_BYTES_MAX: usize = 64 * 1024;
 /// Replaces in the whole tree; reports each reference without a value where it is written.
 pub fn substitute(node: &mut Node, environment: &Environment<'_>, report: &mut Report) {
     match &mut node.value {
-        Value::Null => {}
+        Value::Null | Value::Unresolved => {}
         Value::Scalar(scalar) => {
             if !scalar.text.contains('$') {
                 return;
@@ -24,10 +24,12 @@ pub fn substitute(node: &mut Node, environment: &Environment<'_>, report: &mut R
             match replaced(&scalar.text, environment) {
                 Ok((text, _)) if text.len() > VALUE_BYTES_MAX => {
                     report.error(Code::TooLarge, &node.span, "this value is longer than 64 KiB");
+                    node.value = Value::Unresolved;
                 }
                 Ok((text, substituted)) => *scalar = Scalar { text, substituted },
                 Err(Refusal { message, help }) => {
                     report.error(Code::Environment, &node.span, message).help(help);
+                    node.value = Value::Unresolved;
                 }
             }
         }

@@ -21,10 +21,10 @@ use crate::engine::{
 /// Most templates of a file, metrics of a template, and arguments of either.
 pub const TEMPLATES_MAX: usize = 100;
 
-const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
-const DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
-const WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
-const WINDOW_DEFAULT: Duration = Duration::from_secs(60);
+const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
+const DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(24);
+const WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
+const WINDOW_DEFAULT: Duration = Duration::from_mins(1);
 /// As in Argo Rollouts.
 const CONSECUTIVE_ERRORS: u32 = 4;
 
@@ -215,8 +215,9 @@ fn args(at: &At<'_>, report: &mut Report) -> Vec<Arg> {
                 .help("keep one of them");
             continue;
         }
-        // A value of the wrong type is reported already; it must not be called missing as well.
-        read.push(Arg { name, value: value.map(Option::unwrap_or_default), span: name_at.span() });
+        // A value that is refused already must not be called missing as well.
+        let value = value.map(Option::unwrap_or_default).or_else(|| item.has("valueFrom").then(String::new));
+        read.push(Arg { name, value, span: name_at.span() });
     }
     read
 }
@@ -239,12 +240,12 @@ fn metric<'a>(at: &At<'a>, report: &mut Report) -> Option<Metric<'a>> {
     let fields = report.fields(at, &shape::METRIC)?;
     let name_at = fields.need(report, "name", "name the metric: `name: p95`");
     let name = name_at.as_ref().and_then(|at| service::name(at, report));
-    let interval = fields.get("interval").map(|at| report.duration(&at, INTERVAL));
+    let interval = fields.get("interval").map_or(Some(None), |at| report.duration(&at, INTERVAL).map(Some));
     let initial_delay = fields.get("initialDelay").map_or(Some(Duration::ZERO), |at| report.duration(&at, DELAY));
     let limits = limits(&fields, report);
-    let success = fields.get("successCondition").map(|at| condition(&at, report));
-    let failure = fields.get("failureCondition").map(|at| condition(&at, report));
-    if success.is_none() && failure.is_none() {
+    let success = fields.get("successCondition").map_or(Some(None), |at| condition(&at, report).map(Some));
+    let failure = fields.get("failureCondition").map_or(Some(None), |at| condition(&at, report).map(Some));
+    if (&success, &failure) == (&Some(None), &Some(None)) {
         report.missing(
             at,
             "successCondition",
@@ -260,11 +261,11 @@ fn metric<'a>(at: &At<'a>, report: &mut Report) -> Option<Metric<'a>> {
         version,
         plan: MetricPlan {
             name: name?,
-            interval: optional(interval)?,
+            interval: interval?,
             initial_delay: initial_delay?,
             count: limits.count,
-            success: optional(success)?,
-            failure: optional(failure)?,
+            success: success?,
+            failure: failure?,
             failure_limit: limits.failure,
             inconclusive_limit: limits.inconclusive,
             consecutive_error_limit: limits.consecutive_errors,
@@ -272,11 +273,6 @@ fn metric<'a>(at: &At<'a>, report: &mut Report) -> Option<Metric<'a>> {
             provider,
         },
     })
-}
-
-/// A field that may be absent but, when there, must be right.
-fn optional<T>(field: Option<Option<T>>) -> Option<Option<T>> {
-    field.map_or(Some(None), |value| value.map(Some))
 }
 
 struct Limits {
@@ -289,7 +285,7 @@ struct Limits {
 
 fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
     let count_at = metric.get("count");
-    let count = count_at.as_ref().map(|at| count(at, report));
+    let count = count_at.as_ref().map_or(Some(None), |at| count(at, report).map(Some));
     let failure_at = metric.get("failureLimit");
     let failure = failure_at.as_ref().map_or(Some(0), |at| limit(at, report));
     let inconclusive = metric.get("inconclusiveLimit").map_or(Some(0), |at| limit(&at, report));
@@ -305,9 +301,8 @@ fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
     }
     // Without an interval there is one measurement; with one and without a count there is no end.
     let measured = match (count, &interval) {
-        (Some(count), _) => count,
-        (None, None) => Some(1),
-        (None, Some(_)) => None,
+        (Some(None), None) => Some(1),
+        (count, _) => count.flatten(),
     };
     if let (Some(measured), Some(failure), Some(at)) = (measured, failure, &failure_at)
         && failure >= measured
@@ -324,7 +319,7 @@ fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
             .help(format!("there are {measured} measurements"));
     }
     Some(Limits {
-        count: optional(count)?,
+        count: count?,
         failure: failure?,
         inconclusive: inconclusive?,
         consecutive_errors: errors?,
@@ -348,17 +343,14 @@ fn limit(at: &At<'_>, report: &mut Report) -> Option<u32> {
 
 fn condition(at: &At<'_>, report: &mut Report) -> Option<Condition> {
     report.scalar(at, "a condition such as `result.p95 <= 500`", |text| {
-        Condition::parse(text).map_err(|error| Problem {
-            message: format!("is not a usable condition: {error}"),
-            help: "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`".to_owned(),
-            fix: None,
-        })
+        let help = "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`";
+        Condition::parse(text).map_err(|error| Problem::new(format!("is not a usable condition: {error}"), help))
     })
 }
 
 fn provider<'a>(at: &At<'a>, report: &mut Report) -> Option<(Provider, Option<At<'a>>)> {
     let fields = report.fields(at, &shape::PROVIDER)?;
-    if matches!(&at.node.value, Value::Map(all) if !all.is_empty()) && fields.get("serin").is_none() {
+    if fields.get("serin").is_none() && at.has_any() {
         // What is there instead is reported already.
         return None;
     }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_yaml::{DuplicateKeyPolicy, Location, NonFiniteFloatPolicy, Options, Spanned};
+use serde_yaml::{DuplicateKeyPolicy, Location, NonFiniteFloatPolicy, Options, Spanned, budget::BudgetBreach};
 
 use super::diagnostic::{Code, Diagnostic, Severity, Span};
 
@@ -33,6 +33,8 @@ pub enum Value {
     List(Vec<Node>),
     /// A mapping in file order, with repeated keys as often as they occur.
     Map(Vec<Field>),
+    /// A scalar whose reference to the environment is reported already; nothing more is said about it.
+    Unresolved,
 }
 
 /// A scalar's text.
@@ -61,7 +63,7 @@ impl Value {
     pub const fn noun(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
-            Self::Scalar(_) => "a single value",
+            Self::Scalar(_) | Self::Unresolved => "a single value",
             Self::List(_) => "a list",
             Self::Map(_) => "a mapping",
         }
@@ -228,7 +230,13 @@ fn refusal(source: &str, error: &serde_yaml::Error) -> Diagnostic {
     let text = text.rsplit_once(" at line ").map_or(&*text, |(message, _)| message);
     let message = match error {
         serde_yaml::Error::MultipleDocuments { .. } => "the file holds more than one YAML document".to_owned(),
-        _ if code == Code::TooLarge => format!("the file is too deep or too large: {text}"),
+        serde_yaml::Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            format!("lists and mappings are nested more than {DEPTH_MAX} deep")
+        }
+        serde_yaml::Error::Budget { breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. }, .. } => {
+            format!("the file has more than {NODES_MAX} values")
+        }
+        _ if code == Code::TooLarge => "aliases and merges blow the file up too far".to_owned(),
         _ => format!("this is not YAML: {text}"),
     };
     let mut found = Diagnostic::new(Severity::Error, code, Some(span.clone()), message);
@@ -244,6 +252,9 @@ fn advice(source: &str, span: &Span, error: &serde_yaml::Error, text: &str) -> O
     let line = source[line_start..].lines().next().unwrap_or_default();
     if matches!(error, serde_yaml::Error::MultipleDocuments { .. }) {
         return Some("keep one document: remove everything from the second `---` on");
+    }
+    if text.contains("unsupported tag") {
+        return Some("remove the tag; values come from the environment by `${NAME}`");
     }
     if text.contains("tabs disallowed") {
         return Some("indent with spaces; YAML does not allow tabs");
@@ -274,7 +285,7 @@ mod tests {
     /// The tree as one line, to compare with.
     fn shown(node: &Node) -> String {
         match &node.value {
-            Value::Null => "null".to_owned(),
+            Value::Null | Value::Unresolved => "null".to_owned(),
             Value::Scalar(scalar) => format!("<{}>", scalar.text),
             Value::List(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
             Value::Map(fields) => {

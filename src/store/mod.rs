@@ -136,7 +136,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is remembered now.
+    /// Everything as it was last remembered.
     #[must_use]
     pub const fn memory(&self) -> &Memory {
         &self.state.memory

@@ -330,7 +330,7 @@ fn a_dead_upstream_is_named_in_the_answer_the_log_and_the_metrics() {
 fn shares_are_within_four_standard_deviations() {
     let (v1, v2) = (toy("v1", Failing::Never), toy("v2", Failing::Never));
     let serin = Serin::start(&twelve_lines(&v1.address().to_string(), &v2.address().to_string(), "v2", "[1%]", "1h"));
-    for (text, share) in [("1%", 0.01), ("5%", 0.05), ("0.01%", 0.0001)] {
+    for (text, share) in [("1%", 0.01_f64), ("5%", 0.05), ("0.01%", 0.0001)] {
         assert!(serin.cli(&["set-weight", "web", text]).status.success());
         let before = v2.requests();
         let failed = Arc::new(AtomicU64::new(0));

@@ -116,6 +116,7 @@ fn everything_is_there_again_and_goes_on() {
         let (mut store, recovered) = open(dir.path(), 1_000);
         assert_eq!(recovered, expected(start * 4));
         append(&mut store, start * 4 + 1..=start * 4 + 4);
+        assert_eq!(*store.memory(), expected(start * 4 + 4).memory);
     }
 }
 
@@ -153,6 +154,7 @@ fn a_number_out_of_order_is_refused_and_changes_nothing() {
     for wrong in [0, 1, 3, 5, 1_000_000] {
         let error = store.append(&decision(wrong)).unwrap_err().to_string();
         assert_eq!(error, format!("event {wrong} cannot be remembered, event 4 is next"));
+        assert_eq!(*store.memory(), expected(3).memory);
     }
     append(&mut store, [4]);
     drop(store);

@@ -1,0 +1,169 @@
+//! `serin status`: where services stand, once or live.
+
+use std::time::Duration;
+
+use super::{
+    Global,
+    client::Client,
+    exit::Exit,
+    output::{self, Trouble},
+};
+use crate::{
+    api::{ConfigStatus, Document, Service, ServiceList, ServiceStatus},
+    engine::{
+        time::Timestamp,
+        view::{PhaseView, ServiceView},
+    },
+    words::{self, ConfigNote, Style},
+};
+
+/// Between two looks while watching.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Shows where the rollout stands: phase, step, weights asked and measured, numbers of both versions
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  serin status                     one service in full, several in a row each
+  serin status web -w              live, until Ctrl-C
+  serin status -w --exit           live, until the rollout has ended; exit code 4 when it was aborted
+  serin status -w --output json    a document per line, on each change, until the rollout has ended")]
+pub(super) struct Args {
+    /// Which service; may be left out
+    service: Option<String>,
+    /// Goes on: redraws on a terminal, else prints on each change and ends with the rollout
+    #[arg(long, short)]
+    watch: bool,
+    /// With --watch: ends with the rollout on a terminal too
+    #[arg(long, requires = "watch")]
+    exit: bool,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
+    let client = Client::new(global)?;
+    if args.watch {
+        return watch(args, global, &client);
+    }
+    match Answer::ask(args, &client)? {
+        Answer::One(document) => output::show(global, &document, |style| one(&document.body, style))?,
+        Answer::All(document) => output::show(global, &document, |style| all(&document.body, style))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// One service when it is named or the only one, else all.
+enum Answer {
+    One(Document<ServiceStatus>),
+    All(Document<ServiceList>),
+}
+
+impl Answer {
+    fn ask(args: &Args, client: &Client) -> Result<Self, Trouble> {
+        if let Some(name) = &args.service {
+            return Ok(Self::One(client.get(&format!("/api/v1/services/{name}"))?));
+        }
+        let list: Document<ServiceList> = client.get("/api/v1/services")?;
+        match &list.body.services[..] {
+            [only] => {
+                let (at, config, service) = (list.body.at, list.body.config.clone(), only.clone());
+                Ok(Self::One(Document::new(ServiceStatus { at, config, service })))
+            }
+            _ => Ok(Self::All(list)),
+        }
+    }
+
+    fn services(&self) -> &[Service] {
+        match self {
+            Self::One(document) => std::slice::from_ref(&document.body.service),
+            Self::All(document) => &document.body.services,
+        }
+    }
+
+    fn config(&self) -> &ConfigStatus {
+        match self {
+            Self::One(document) => &document.body.config,
+            Self::All(document) => &document.body.config,
+        }
+    }
+
+    /// What makes a new line of output while watching into a pipe.
+    fn key(&self) -> String {
+        let services = self.services().iter().map(|service| {
+            let weights: Vec<_> = service.versions.iter().map(|version| version.weight_ppm).collect();
+            let step = service.rollout.as_ref().map(|rollout| rollout.step);
+            format!("{:?}", (&service.name, service.phase, &service.phase_reason, service.revision, step, weights))
+        });
+        services.chain([format!("{:?}", self.config().error)]).collect()
+    }
+
+    /// None while a rollout runs.
+    fn ended(&self) -> Option<Exit> {
+        let phases = || self.services().iter().map(|service| service.phase);
+        if phases().any(|phase| matches!(phase, PhaseView::Progressing | PhaseView::Paused)) {
+            return None;
+        }
+        Some(if phases().any(|phase| phase == PhaseView::Degraded) { Exit::Aborted } else { Exit::Done })
+    }
+
+    fn text(&self, style: Style) -> String {
+        match self {
+            Self::One(document) => one(&document.body, style),
+            Self::All(document) => all(&document.body, style),
+        }
+    }
+}
+
+fn watch(args: &Args, global: &Global, client: &Client) -> Result<Exit, Trouble> {
+    let live = output::is_live(global);
+    let mut shown = String::new();
+    loop {
+        match Answer::ask(args, client) {
+            Ok(answer) => {
+                let key = answer.key();
+                if live {
+                    redraw(&answer.text(output::style(global)))?;
+                } else if key != shown {
+                    match &answer {
+                        Answer::One(document) => output::show(global, document, |style| one(&document.body, style))?,
+                        Answer::All(document) => output::show(global, document, |style| all(&document.body, style))?,
+                    }
+                }
+                shown = key;
+                if let Some(exit) = answer.ended().filter(|_| args.exit || !live) {
+                    return Ok(exit);
+                }
+            }
+            // A restart is nothing to stop watching for.
+            Err(trouble) if live && trouble.exit == Exit::Unreachable && !shown.is_empty() => {
+                redraw(&format!("{}\n", trouble.message()))?;
+            }
+            Err(trouble) => return Err(trouble),
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+/// Draws over what was drawn before, without flicker: each line is cleared to its end, then all below.
+fn redraw(text: &str) -> Result<(), Trouble> {
+    let mut frame = String::from("\x1b[H");
+    for line in text.lines() {
+        frame.push_str(line);
+        frame.push_str("\x1b[K\n");
+    }
+    frame.push_str("\x1b[J");
+    output::print(&frame)
+}
+
+fn one(status: &ServiceStatus, style: Style) -> String {
+    words::status(status.at, &status.service.clone().into(), note(&status.config), style)
+}
+
+fn all(list: &ServiceList, style: Style) -> String {
+    let services: Vec<ServiceView> = list.services.iter().cloned().map(Into::into).collect();
+    let at: Timestamp = list.at;
+    words::overview(at, &services, note(&list.config), style)
+}
+
+fn note(config: &ConfigStatus) -> ConfigNote<'_> {
+    ConfigNote { path: &config.path, loaded: config.loaded, error: config.error.as_deref() }
+}
