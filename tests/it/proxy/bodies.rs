@@ -97,9 +97,9 @@ async fn take_slowly(from: &mut tokio::net::TcpStream, written: &AtomicUsize) {
     for nth in 0..SIZE / piece.len() {
         let taken = nth * piece.len();
         let mut before = usize::MAX;
-        // Until it stands still.
         while written.load(SeqCst) != before {
             before = written.load(SeqCst);
+            // why: standing still is no event; a look that is too early only makes the test easier to pass.
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         let underway = written.load(SeqCst).saturating_sub(taken);

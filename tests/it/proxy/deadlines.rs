@@ -65,7 +65,7 @@ async fn an_upload_that_goes_on_is_not_cut_by_the_attempts_deadline() {
     let mut client = rig.connect().await;
     client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
     for _ in 0..10 {
-        // The upload takes three times the deadline: that is what is tested.
+        // why: the upload takes three times the deadline; that is what is tested.
         tokio::time::sleep(SHORT / 3).await;
         client.write_all(b"1\r\nx\r\n").await.unwrap();
     }

@@ -200,7 +200,7 @@ pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < end, "waited {PATIENCE:?} in vain for: {what}");
-        // The pause between two looks.
+        // why: the pause between two looks, not a wait for something to be done.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

@@ -270,6 +270,7 @@ async fn latency_runs_from_the_request_written_to_the_response_head() {
     let upstream = scripted(|_, mut stream| async move {
         read_until(&mut stream, "\r\n\r\nbody").await;
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await.unwrap();
+        // why: the slowness that must not be counted.
         tokio::time::sleep(SLOW).await;
         stream.write_all(b"ok").await.unwrap();
     })
@@ -277,6 +278,7 @@ async fn latency_runs_from_the_request_written_to_the_response_head() {
     let rig = Rig::to(upstream);
     let mut client = rig.connect().await;
     client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbo").await.unwrap();
+    // why: the slowness that must not be counted.
     tokio::time::sleep(SLOW).await;
     client.write_all(b"dy").await.unwrap();
     let answer = read_until(&mut client, "\r\n\r\nok").await;
