@@ -123,9 +123,9 @@ async fn a_cookie_keeps_clients_where_they_are_and_moves_only_those_who_must() {
     let mut before = clients;
     for (ppm, may_move_to) in [(100_000, None), (200_000, Some("v2")), (50_000, Some("v1")), (0, Some("v1"))] {
         if ppm == 0 {
-            rig.publish(abort)
+            rig.publish(abort);
         } else {
-            rig.publish(|service| weigh(service, ppm))
+            rig.publish(|service| weigh(service, ppm));
         }
         let mut now = BTreeMap::new();
         for (pair, version_before) in &before {
