@@ -37,7 +37,7 @@ use tokio::{
 };
 
 /// Longest wait for what must happen.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 pub type Body = BoxBody<Bytes, hyper::Error>;
 
