@@ -15,7 +15,7 @@ use super::{
     deadline::{Coarse, Deadline, TICK, Ticks},
     error::{self, Failure, Refusal},
     headers::{self, Hop},
-    outcome::Outcome,
+    outcome::{Candidate, Outcome},
     pool::Lease,
     routing::{Choice, Routing},
     upgrade,
@@ -150,12 +150,14 @@ enum Connections {
 impl Journey<'_> {
     /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream
     /// had closed, and nothing can have been done twice.
-    async fn run(&mut self, mut choice: Choice, mut unsent: Unsent) -> Result<Arrival, Stop> {
-        let mut lease = match self.lease(&mut choice, Connections::Any).await {
+    async fn run(&mut self, choice: Choice, mut unsent: Unsent) -> Result<Arrival, Stop> {
+        let mut candidate = Candidate::new(choice);
+        let lease = self.lease(&mut candidate.choice, Connections::Any).await;
+        let mut outcome = candidate.settle();
+        let mut lease = match lease {
             Ok(lease) => lease,
-            Err(failure) => return Err(Stop::Failed(Outcome::begin(choice), failure)),
+            Err(failure) => return Err(Stop::Failed(outcome, failure)),
         };
-        let mut outcome = Outcome::begin(choice);
         let mut is_first = true;
         loop {
             let (request, copy) = self.request_for(unsent, outcome.choice(), is_first && lease.is_reused());
@@ -319,6 +321,7 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
         lease: Some(lease),
         silence: journey.waiting.deadline,
         silence_max: service.timeouts.idle,
+        may_be_silent: headers::is_event_stream(&head.headers),
         upload: journey.upload,
         outcome: Some(outcome),
     };

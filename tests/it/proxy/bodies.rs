@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::rig::{Rig, read_head, read_until, scripted, soon};
 
-const PIECE: usize = 64 * 1024;
+const PIECE: usize = 16 * 1024;
 const SIZE: usize = 96 * 1024 * 1024;
 /// What kernels on four sockets and the proxy may hold between the two ends.
 const UNDERWAY_MAX: usize = 32 * 1024 * 1024;

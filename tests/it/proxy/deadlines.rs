@@ -55,6 +55,22 @@ async fn a_body_that_stands_still_is_cut_and_charged() {
 }
 
 #[tokio::test]
+async fn an_event_stream_that_stands_still_is_cut_and_not_charged() {
+    let upstream = scripted(|_, mut stream| async move {
+        read_head(&mut stream).await;
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        rest(&mut stream).await;
+    })
+    .await;
+    let mut service = service(upstream, upstream);
+    service.timeouts.idle = SHORT;
+    let rig = Rig::start(service);
+    assert!(rig.get("").await.contains("data: 1"));
+    rig.ended("v1", &[(Ending::Answered, 1)]).await;
+}
+
+#[tokio::test]
 async fn an_upload_that_goes_on_is_not_cut_by_the_attempts_deadline() {
     let upstream = scripted(|_, mut stream| async move {
         read_until(&mut stream, "0\r\n\r\n").await;
@@ -130,7 +146,7 @@ async fn a_client_that_leaves_its_answer_lying_is_let_go_and_no_version_is_charg
         read_head(&mut stream).await;
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
-        while stream.write_all(&[b'x'; 65_536]).await.is_ok() {}
+        while stream.write_all(&[b'x'; 16_384]).await.is_ok() {}
     })
     .await;
     let rig = Rig::with_limits(service(upstream, upstream), Limits { idle_timeout: SHORT, ..limits() });

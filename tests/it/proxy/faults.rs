@@ -18,6 +18,19 @@ async fn nobody_listening_is_a_502_charged_to_the_version() {
 }
 
 #[tokio::test]
+async fn names_are_resolved_and_all_their_addresses_tried() {
+    // localhost has ::1 as well on many machines, where this upstream does not listen.
+    let upstream = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    let mut by_name = service(upstream, upstream);
+    by_name.versions[0].endpoints[0].host = "localhost".into();
+    assert!(Rig::start(by_name.clone()).get("").await.ends_with("ok"));
+    by_name.versions[0].endpoints[0].host = "no-such-name.invalid".into();
+    let rig = Rig::start(by_name);
+    assert_eq!(status_of(&rig.get("").await), 502);
+    rig.ended("v1", &[(Ending::ConnectFailed, 1)]).await;
+}
+
+#[tokio::test]
 async fn a_connection_without_an_answer_is_a_502() {
     let upstream = scripted(|_, mut stream| async move {
         read_head(&mut stream).await;

@@ -122,11 +122,7 @@ async fn a_cookie_keeps_clients_where_they_are_and_moves_only_those_who_must() {
 
     let mut before = clients;
     for (ppm, may_move_to) in [(100_000, None), (200_000, Some("v2")), (50_000, Some("v1")), (0, Some("v1"))] {
-        if ppm == 0 {
-            rig.publish(abort);
-        } else {
-            rig.publish(|service| weigh(service, ppm));
-        }
+        rig.publish(|service| if ppm == 0 { abort(service) } else { weigh(service, ppm) });
         let mut now = BTreeMap::new();
         for (pair, version_before) in &before {
             let again = Request::get("/").header("host", "a").header("cookie", format!("x=y; {pair}"));
@@ -223,12 +219,20 @@ async fn a_request_that_waited_for_a_connection_looks_again_before_it_is_sent() 
     }
 
     let stable = Named::start("v1").await;
+    // One client gives up while it waits, and is seen to have waited.
     let mut all = service(stable.address, address);
     weigh(&mut all, 1_000_000);
     let mut rig = Rig::start(all);
     let mut client = rig.connect().await;
     client.write_all(b"GET / HTTP/1.1\r\nhost: t.example\r\n\r\n").await.unwrap();
     eventually("the proxy waits for the canary's handshake", || is_connecting_to(address.port())).await;
+    drop(client);
+    rig.ended("v2", &[(Ending::ClientGone, 1)]).await;
+    eventually("that handshake is given up", || !is_connecting_to(address.port())).await;
+
+    let mut client = rig.connect().await;
+    client.write_all(b"GET / HTTP/1.1\r\nhost: t.example\r\n\r\n").await.unwrap();
+    eventually("the proxy waits again", || is_connecting_to(address.port())).await;
     rig.publish(abort);
     // Now the canary takes what waits. The proxy's own connection is the one after those of the queue.
     let mut after_queue = None;
@@ -241,7 +245,7 @@ async fn a_request_that_waited_for_a_connection_looks_again_before_it_is_sent() 
     let mut bytes = Vec::new();
     soon(after_queue.unwrap().read_to_end(&mut bytes)).await.unwrap();
     assert!(bytes.is_empty(), "the canary got {:?}", String::from_utf8_lossy(&bytes));
-    rig.ended("v2", &[]).await;
+    rig.ended("v2", &[(Ending::ClientGone, 1)]).await;
 }
 
 #[tokio::test]
