@@ -3,9 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Global, exit::Exit, output::Format};
+use super::{
+    Global,
+    exit::Exit,
+    output::{self, Format},
+};
 use crate::{
-    config::{self, Checked, Config},
+    config::{self, Checked, Config, Diagnostics},
     engine::plan::{Pause, Step},
 };
 
@@ -28,7 +32,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
     let path = match config::locate(named, Path::new(""), &config::process_environment) {
         Ok(path) => path,
         Err(error) => {
-            anstream::eprintln!("error: {error}");
+            output::note(&error.to_string());
             return Exit::Usage;
         }
     };
@@ -36,18 +40,25 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
         Ok(text) => config::check(&text, &path, &config::process_environment),
         Err(diagnostics) => Checked { config: None, diagnostics },
     };
-    match (global.output, &config) {
-        (Format::Json, _) => anstream::println!("{:#}", diagnostics.to_json()),
-        (Format::Yaml, _) => anstream::print!("{}", serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default()),
-        (Format::Table, Some(config)) if diagnostics.items().is_empty() => {
-            anstream::println!("{}: ok · {}", path.display(), summary(config));
-        }
+    let text = match (global.output, &config) {
+        (Format::Json, _) => format!("{:#}\n", diagnostics.to_json()),
+        (Format::Yaml, _) => serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default(),
         (Format::Table, Some(config)) => {
-            anstream::println!("{}\n{}: ok · {}", diagnostics.styled(), path.display(), summary(config));
+            format!("{}{}: ok · {}\n", rendered(&diagnostics, global), path.display(), summary(config))
         }
-        (Format::Table, None) => anstream::println!("{}", diagnostics.styled()),
+        (Format::Table, None) => rendered(&diagnostics, global),
+    };
+    let verdict = if config.is_some() { Exit::Done } else { Exit::ConfigInvalid };
+    output::finish(output::print(&text).map(|()| verdict))
+}
+
+/// The findings for people; nothing when there are none.
+fn rendered(diagnostics: &Diagnostics, global: &Global) -> String {
+    match (diagnostics.items().is_empty(), output::style(global).color) {
+        (true, _) => String::new(),
+        (false, true) => diagnostics.styled() + "\n",
+        (false, false) => format!("{diagnostics}\n"),
     }
-    if config.is_some() { Exit::Done } else { Exit::ConfigInvalid }
 }
 
 /// `1 service, 2 versions, 4 steps`.
