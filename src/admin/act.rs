@@ -76,9 +76,14 @@ fn parse(inside: &Inside, service: &str, verb: &str, headers: &HeaderMap, body: 
     let request: api::CommandRequest = if body.is_empty() {
         api::CommandRequest::default()
     } else {
-        serde_json::from_slice(body).map_err(|error| {
-            Problem::new(StatusCode::BAD_REQUEST, "badJson", format!("the body is not what it should be: {error}"))
-        })?
+        let bad = |problem: &str| {
+            Problem::new(StatusCode::BAD_REQUEST, "badJson", format!("the body is not what it should be: {problem}"))
+        };
+        // serde would take an array for the fields in order.
+        if body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(bad("it must be a JSON object"));
+        }
+        serde_json::from_slice(body).map_err(|error| bad(&error.to_string()))?
     };
     let name = ServiceName::new(service).map_err(|_| unknown(inside, service))?;
     let command = request.into_command(name, verb, actor(headers))?;

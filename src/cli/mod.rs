@@ -175,7 +175,8 @@ fn command() -> clap::Command {
     if !rest.is_empty() {
         verbs += &format!("Other:\n{rest}\n");
     }
-    let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}{{options}}{{after-help}}");
+    let template =
+        format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}{{after-help}}");
     command.help_template(template).mut_subcommands(|verb| {
         verb.help_template("{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}{after-help}")
     })

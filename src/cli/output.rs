@@ -11,22 +11,16 @@ use crate::{api, words::Style};
 /// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// For people
     Table,
-    /// For scripts
     Json,
-    /// For scripts that people read
     Yaml,
 }
 
 /// Whether there are colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Color {
-    /// On a terminal that has them
     Auto,
-    /// Also into files and pipes
     Always,
-    /// None
     Never,
 }
 

@@ -143,19 +143,20 @@ fn watch(args: &Args, global: &Global, client: &Client) -> Result<Exit, Trouble>
     }
 }
 
-/// Draws over what was drawn before, without flicker: each line is cleared to its end, then all below.
+/// Draws over what was drawn before, without flicker: each line is cut at the edge and cleared to its end, then all below.
 fn redraw(text: &str) -> Result<(), Trouble> {
-    let mut frame = String::from("\x1b[H");
+    let mut frame = String::from("\x1b[?7l\x1b[H");
     for line in text.lines() {
         frame.push_str(line);
         frame.push_str("\x1b[K\n");
     }
-    frame.push_str("\x1b[J");
+    frame.push_str("\x1b[J\x1b[?7h");
     output::print(&frame)
 }
 
 fn one(status: &ServiceStatus, style: Style) -> String {
-    words::status(status.at, &status.service.clone().into(), note(&status.config), style)
+    let before = status.service.last_event.as_ref().and_then(|event| event.weight_before_ppm);
+    words::status(status.at, &status.service.clone().into(), before, note(&status.config), style)
 }
 
 fn all(list: &ServiceList, style: Style) -> String {

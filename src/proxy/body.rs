@@ -259,7 +259,7 @@ enum Kind {
 }
 
 /// What the proxy says itself.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Text {
     /// Nothing.
     Empty,

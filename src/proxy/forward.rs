@@ -65,7 +65,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let mut journey = Journey { worker, claims, hop, waiting, upload };
     match journey.run(choice, Unsent { head, body }).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switch_protocols(conn, journey, on_upgrade, arrival, stream)
+            switch_protocols(conn, on_upgrade.filter(|_| journey.hop.upgrade.is_some()), arrival, stream)
         }
         Ok(arrival) => pass_on(journey, arrival, stream),
         Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream),
@@ -328,14 +328,13 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
 /// A 101: a tunnel if it was asked for, and the version's fault if not.
 fn switch_protocols(
     conn: &Rc<Conn>,
-    journey: Journey<'_>,
-    on_upgrade: Option<OnUpgrade>,
+    asked_for: Option<OnUpgrade>,
     arrival: Arrival,
     stream: StreamGuard,
 ) -> Response<ResponseBody> {
     let Arrival { response, lease, outcome } = arrival;
-    let asked = journey.hop.upgrade.is_some() && outcome.choice().version().http == UpstreamHttp::H1;
-    let Some(client) = on_upgrade.filter(|_| asked) else {
+    let is_http1 = outcome.choice().version().http == UpstreamHttp::H1;
+    let Some(client) = asked_for.filter(|_| is_http1) else {
         return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
     };
     // The head was the answer; how long the tunnel lives says nothing about the version.

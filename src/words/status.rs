@@ -12,6 +12,7 @@ use crate::engine::{
     names::Role,
     time::Timestamp,
     view::{CheckView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, Waiting},
+    weight::Weight,
 };
 
 /// What the config file last said.
@@ -30,20 +31,28 @@ const STEPS_AROUND: usize = 5;
 const COLUMNS: [&str; 10] = ["NAME", "STATE", "WEIGHT", "MEASURED", "RPS", "ERR", "P50", "P95", "P99", "INFO"];
 const NUMBERS: [usize; 7] = [2, 3, 4, 5, 6, 7, 8];
 
-/// One service in full.
+/// One service in full. `before` is the canary's weight before its last event, where known.
 #[must_use]
-pub fn status(at: Timestamp, service: &ServiceView, config: ConfigNote<'_>, style: Style) -> String {
+pub fn status(
+    at: Timestamp,
+    service: &ServiceView,
+    before: Option<Weight>,
+    config: ConfigNote<'_>,
+    style: Style,
+) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "{}{value}", style.paint(Tone::Faint, &format!("{label:<11}")));
     };
     line("Service", service.name.as_str());
     line("Phase", &phase(service, style));
+    let canary = version(service, Role::Canary);
     if let Some(rollout) = &service.rollout {
         if !rollout.waiting.is_empty() {
-            line("Waiting", &rollout.waiting.iter().map(waiting).collect::<Vec<_>>().join("; "));
+            let waiting = rollout.waiting.iter().map(|waiting| awaited(waiting, canary));
+            line("Waiting", &waiting.collect::<Vec<_>>().join("; "));
         }
-        if let Some(canary) = version(service, Role::Canary) {
+        if let Some(canary) = canary {
             line("Weight", &asked_and_measured(canary));
         }
         if !rollout.checks.is_empty() {
@@ -51,7 +60,11 @@ pub fn status(at: Timestamp, service: &ServiceView, config: ConfigNote<'_>, styl
         }
         line("Revision", &revision(at, service, rollout, style));
     } else if let Some(event) = &service.last_event {
-        line("Last", &format!("{}, {} ago", sentence(event, None), duration(at.since(event.at))));
+        line("Last", &format!("{}, {} ago", sentence(event, before), duration(at.since(event.at))));
+    }
+    match service.phase {
+        PhaseView::Paused | PhaseView::Degraded => line("Try", &format!("serin why {}", service.name)),
+        PhaseView::Healthy | PhaseView::Progressing => {}
     }
     let _ = writeln!(text, "{}", config_note(at, config, style));
     text.push('\n');
@@ -128,19 +141,24 @@ pub(super) fn step_words(rollout: &RolloutView, step: usize) -> Option<&str> {
     step.checked_sub(1).and_then(|index| rollout.steps.get(index)).map(String::as_str)
 }
 
-/// What is awaited.
 /// One thing that is awaited, in a few words.
 #[must_use]
 pub fn waiting(waiting: &Waiting) -> String {
+    awaited(waiting, None)
+}
+
+/// The same with the canary's rate.
+pub(super) fn awaited(waiting: &Waiting, canary: Option<&VersionView>) -> String {
     match waiting {
         Waiting::Time { left } => format!("{} more", duration(*left)),
         Waiting::Requests { check, have, need, about } => {
             let more = counted(need.saturating_sub(*have), "more canary request");
+            let rate = canary.map_or_else(|| "rate".to_owned(), |canary| format!("{}/s", rate(canary.rps)));
             let about = about.map_or_else(
-                || ", no traffic at present".to_owned(),
-                |about| format!(", about {} at the present rate", duration(about)),
+                || "no traffic at present".to_owned(),
+                |about| format!("about {} at the present {rate}", duration(about)),
             );
-            format!("{} needs {more} ({} of {}{about})", check_name(check), number(*have), number(*need))
+            format!("{} needs {more} ({} of {}), {about}", check_name(check), number(*have), number(*need))
         }
         Waiting::Person => "a person".to_owned(),
         Waiting::Analysis { metric, state } => format!("analysis of {metric}: {state}"),

@@ -3,10 +3,8 @@
 
 use super::{
     event::{cause, shares},
-    quantity::{counted, duration, latency, limit, number, quantile, rate, share},
-    status::{
-        amount, bound, check_name, evidence, step_named, step_words, version, waiting as waiting_words, whole_percent,
-    },
+    quantity::{counted, duration, latency, limit, number, quantile, share},
+    status::{amount, awaited, bound, check_name, evidence, step_named, step_words, version, whole_percent},
     style::{Mark, Style, Tone},
 };
 use crate::engine::{
@@ -21,19 +19,25 @@ use crate::engine::{
 /// The event that brought a service where it stands, from the events before (in any order).
 #[must_use]
 pub fn deciding_event<'a>(history: impl IntoIterator<Item = &'a Event>, service: &ServiceView) -> Option<&'a Event> {
-    let decides = |kind: EventKind| match service.phase {
+    let decides = |event: &Event| match service.phase {
         PhaseView::Healthy => {
-            matches!(kind, EventKind::Initialized | EventKind::Promoted | EventKind::Superseded | EventKind::Aborted)
+            use EventKind::{Aborted, Initialized, Promoted, Superseded};
+            matches!(event.kind, Initialized | Promoted | Superseded | Aborted)
         }
         PhaseView::Progressing => {
-            matches!(kind, EventKind::Started | EventKind::WeightChanged | EventKind::StepChanged | EventKind::Resumed)
+            use EventKind::{Resumed, Started, StepChanged, WeightChanged};
+            matches!(event.kind, Started | WeightChanged | StepChanged | Resumed)
         }
-        PhaseView::Paused => kind == EventKind::Paused || kind == EventKind::WeightChanged,
-        PhaseView::Degraded => kind == EventKind::Aborted,
+        // `set-weight` pauses as well.
+        PhaseView::Paused => match event.kind {
+            EventKind::WeightChanged => matches!(event.cause, Cause::Person { .. }),
+            kind => kind == EventKind::Paused,
+        },
+        PhaseView::Degraded => event.kind == EventKind::Aborted,
     };
     history
         .into_iter()
-        .filter(|event| event.service == service.name && decides(event.kind))
+        .filter(|event| event.service == service.name && decides(event))
         .max_by_key(|event| event.sequence)
 }
 
@@ -132,7 +136,7 @@ fn degraded(service: &ServiceView, because: Option<Because<'_>>, style: Style) -
             let at = because.before.map_or_else(String::new, |at| format!(" at {at}"));
             let (revision, ago) = (because.event.revision, because.ago());
             format!(
-                "{name} is degraded: {tried} was aborted{at} {ago} (revision {revision}); {stable} serves everything"
+                "{name} is degraded: {tried} was aborted{at}, {ago} (revision {revision}); {stable} serves everything"
             )
         }
         None => format!("{name} is degraded: {tried} was aborted; {stable} serves everything"),
@@ -168,13 +172,10 @@ fn healthy(service: &ServiceView, because: Option<Because<'_>>, style: Style) ->
 }
 
 fn waiting_in_full(waiting: &Waiting, canary: Option<&VersionView>) -> String {
-    match (waiting, canary) {
-        (Waiting::Time { left }, _) => format!("time: {} of this step are left", duration(*left)),
-        (Waiting::Requests { about: Some(_), .. }, Some(canary)) if canary.rps > 0.0 => {
-            format!("{} of {} a second", waiting_words(waiting), rate(canary.rps))
-        }
-        (Waiting::Person, _) => "a person: `serin promote` or `serin resume`".to_owned(),
-        _ => waiting_words(waiting),
+    match waiting {
+        Waiting::Time { left } => format!("time: {} of this step are left", duration(*left)),
+        Waiting::Person => "a person: `serin promote` or `serin resume`".to_owned(),
+        _ => awaited(waiting, canary),
     }
 }
 
