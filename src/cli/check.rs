@@ -6,12 +6,9 @@ use std::path::{Path, PathBuf};
 use super::{
     Global,
     exit::Exit,
-    output::{self, Format},
+    output::{self, Format, Trouble},
 };
-use crate::{
-    config::{self, Checked, Config, Diagnostics},
-    engine::plan::{Pause, Step},
-};
+use crate::config::{self, Checked, Diagnostics};
 
 /// Check a config file without starting anything
 ///
@@ -28,14 +25,13 @@ pub struct Args {
 
 /// Checks the file. The verdict goes to stdout, as it is what was asked for.
 pub(super) fn run(args: &Args, global: &Global) -> Exit {
+    output::finish(verdict(args, global).and_then(|(text, exit)| output::print(&text).map(|()| exit)))
+}
+
+fn verdict(args: &Args, global: &Global) -> Result<(String, Exit), Trouble> {
     let named = args.file.as_deref().or(global.config.as_deref());
-    let path = match config::locate(named, Path::new(""), &config::process_environment) {
-        Ok(path) => path,
-        Err(error) => {
-            output::note(&error.to_string());
-            return Exit::Usage;
-        }
-    };
+    let path = config::locate(named, Path::new(""), &config::process_environment)
+        .map_err(|error| Trouble::new(Exit::Usage, error.to_string()))?;
     let Checked { config, diagnostics } = match config::read(&path) {
         Ok(text) => config::check(&text, &path, &config::process_environment),
         Err(diagnostics) => Checked { config: None, diagnostics },
@@ -44,12 +40,11 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
         (Format::Json, _) => format!("{:#}\n", diagnostics.to_json()),
         (Format::Yaml, _) => serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default(),
         (Format::Table, Some(config)) => {
-            format!("{}{}: ok · {}\n", rendered(&diagnostics, global), path.display(), summary(config))
+            format!("{}{}: ok · {}\n", rendered(&diagnostics, global), path.display(), config.summary())
         }
         (Format::Table, None) => rendered(&diagnostics, global),
     };
-    let verdict = if config.is_some() { Exit::Done } else { Exit::ConfigInvalid };
-    output::finish(output::print(&text).map(|()| verdict))
+    Ok((text, if config.is_some() { Exit::Done } else { Exit::ConfigInvalid }))
 }
 
 /// The findings for people; nothing when there are none.
@@ -59,20 +54,6 @@ fn rendered(diagnostics: &Diagnostics, global: &Global) -> String {
         (false, true) => diagnostics.styled() + "\n",
         (false, false) => format!("{diagnostics}\n"),
     }
-}
-
-/// `1 service, 2 versions, 4 steps`.
-fn summary(config: &Config) -> String {
-    let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
-    let versions = config.services.iter().map(|service| service.versions.len()).sum();
-    let steps = config.services.iter().map(|service| written(&service.strategy.steps)).sum();
-    [count(config.services.len(), "service"), count(versions, "version"), count(steps, "step")].join(", ")
-}
-
-/// The steps as people wrote them: in the short form a weight and its hold are one.
-fn written(steps: &[Step]) -> usize {
-    let is_short = steps.chunks(2).all(|pair| matches!(pair, [Step::SetWeight(_), Step::Pause(Pause::For(_))]));
-    if is_short { steps.len() / 2 } else { steps.len() }
 }
 
 #[cfg(test)]
@@ -91,36 +72,34 @@ mod tests {
         args: Args,
     }
 
-    fn exit(args: &[&str]) -> Exit {
+    fn said(args: &[&str]) -> (String, Exit) {
         let line = Line::try_parse_from(["check"].iter().chain(args)).unwrap();
-        run(&line.args, &line.global)
+        verdict(&line.args, &line.global).unwrap()
     }
 
     #[test]
-    fn the_exit_code_is_the_verdict() {
+    fn the_verdict_is_said_and_is_the_exit_code() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("serin.yaml");
         let name = path.to_str().unwrap();
-        assert_eq!(exit(&[name]), Exit::ConfigInvalid, "no such file");
+        let json = |args: &[&str]| {
+            let (text, exit) = said(args);
+            (serde_json::from_str::<serde_json::Value>(&text).unwrap(), exit)
+        };
+        assert_eq!(said(&[name]).1, Exit::ConfigInvalid, "no such file");
+
         fs::write(&path, "listen: 127.0.0.1:1\nservices: { web: { versions: { v1: \"http://a\" }, stable: v1 } }\n")
             .unwrap();
-        assert_eq!(exit(&[name]), Exit::Done);
-        assert_eq!(exit(&["--config", name, "--output", "json"]), Exit::Done);
-        fs::write(&path, "listen: 1\n").unwrap();
-        assert_eq!(exit(&["--config", name]), Exit::ConfigInvalid);
-        assert_eq!(exit(&[name, "-o", "json"]), Exit::ConfigInvalid);
-    }
+        assert_eq!(said(&[name]), (format!("{name}: ok · 1 service, 1 version, 4 steps\n"), Exit::Done));
+        let (document, exit) = json(&["--config", name, "--output", "json"]);
+        assert_eq!((document["ok"].as_bool(), exit), (Some(true), Exit::Done));
 
-    #[test]
-    fn the_summary_counts_what_was_written() {
-        let of = |strategy: &str| {
-            let text = format!(
-                "listen: 127.0.0.1:1\nservices:\n  web:\n    versions: {{ v1: 'http://a', v2: 'http://b' }}\n    stable: v1\n    {strategy}\n"
-            );
-            summary(&config::parse(&text, Path::new("serin.yaml"), &|_| None).unwrap())
-        };
-        assert_eq!(of("steps: [1%, 5%, 25%, 50%]"), "1 service, 2 versions, 4 steps");
-        let long = "strategy: { canary: { steps: [{ setWeight: 5 }, { pause: {} }, { setWeight: 50 }] } }";
-        assert_eq!(of(long), "1 service, 2 versions, 3 steps");
+        fs::write(&path, "listen: 1\n").unwrap();
+        let (text, exit) = said(&["--config", name, "--color", "never"]);
+        assert!(text.ends_with("\n2 errors · the file was not applied\n"), "{text}");
+        assert_eq!(exit, Exit::ConfigInvalid);
+        let (document, exit) = json(&[name, "-o", "json"]);
+        assert_eq!((document["ok"].as_bool(), exit), (Some(false), Exit::ConfigInvalid));
+        assert_eq!(document["diagnostics"].as_array().map(Vec::len), Some(2));
     }
 }
