@@ -211,6 +211,7 @@ impl Driver {
         if !later.is_empty() {
             warn!("a restart is needed before these changes are in force: {}", later.join(", "));
         }
+        self.reader.forget_unconfigured(&self.engine.table());
         self.source.text = source.text;
         self.source.config.services = source.config.services;
         Ok(())

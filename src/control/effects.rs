@@ -53,8 +53,12 @@ impl Hands {
         if !decisions.is_empty() {
             self.flush().map_err(|error| Alarm(error.to_string()))?;
         }
-        for decision in &decisions {
-            self.store.append(decision).map_err(|error| Alarm(error.to_string()))?;
+        for (done, decision) in decisions.iter().enumerate() {
+            if let Err(error) = self.store.append(decision) {
+                // Those before it are remembered, so they belong to the history.
+                self.tell(decisions[..done].to_vec());
+                return Err(Alarm(error.to_string()));
+            }
         }
         for (table, _) in tables {
             self.publication.publish(table);

@@ -101,7 +101,7 @@ impl Hub {
     }
 
     /// What was counted since the process started. Takes nothing away from the reader; no counter goes back from one
-    /// call to the next, except by [`Hub::forget_unconfigured`].
+    /// call to the next, except by [`Reader::forget_unconfigured`].
     #[must_use]
     pub fn totals(&self) -> Totals {
         let kept = self.lock_kept();
@@ -111,21 +111,6 @@ impl Hub {
         }
         totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
         totals
-    }
-
-    /// To be called when another table is in force: forgets the totals of versions that are no longer configured, or
-    /// a process that sees a new version every day would remember all of them. Slots that still have writers are
-    /// read until those are done.
-    pub fn forget_unconfigured(&self, table: &Table) {
-        let configured = |service: &ServiceName, version: &VersionName| {
-            let mut services = table.services.iter().filter(|s| s.name == *service);
-            services.any(|s| s.versions.iter().any(|v| v.name == *version))
-        };
-        let mut kept = self.lock_kept();
-        kept.carried.series.retain(|series, _| configured(&series.service, &series.version));
-        for live in &mut kept.live {
-            live.configured = configured(&live.slot.key().service, &live.slot.key().version);
-        }
     }
 
     /// The slots, with those that were handed in since the last look.
@@ -156,6 +141,21 @@ impl Recorder {
 }
 
 impl Reader {
+    /// To be called when another table is in force: forgets the totals of versions that are no longer configured, or
+    /// a process that sees a new version every day would remember all of them. Slots that still have writers are
+    /// read until those are done.
+    pub fn forget_unconfigured(&mut self, table: &Table) {
+        let configured = |service: &ServiceName, version: &VersionName| {
+            let mut services = table.services.iter().filter(|s| s.name == *service);
+            services.any(|s| s.versions.iter().any(|v| v.name == *version))
+        };
+        let mut kept = self.hub.lock_kept();
+        kept.carried.series.retain(|series, _| configured(&series.service, &series.version));
+        for live in &mut kept.live {
+            live.configured = configured(&live.slot.key().service, &live.slot.key().version);
+        }
+    }
+
     /// What was counted since the last call, merged over workers: one entry for each version and weight generation
     /// with news, in rising order. Over all calls nothing is lost and nothing comes twice.
     ///

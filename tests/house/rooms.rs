@@ -29,8 +29,18 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy", "control", "import", "rehearse", "admin",
         ],
     ),
-    ("demo", &["server", "config", "api", "words", "outbound"]),
-    ("cli", &["server", "demo", "import", "rehearse", "api", "config", "words", "outbound"]),
+    // Of the engine, only the read model that `words` takes: what is shown, never what decides.
+    (
+        "demo",
+        &["server", "config", "api", "words", "outbound", "engine::event", "engine::names", "engine::view"],
+    ),
+    (
+        "cli",
+        &[
+            "server", "demo", "import", "rehearse", "api", "config", "words", "outbound", "engine::event",
+            "engine::names", "engine::time", "engine::view", "engine::weight",
+        ],
+    ),
     ("guide", &[]),
     ("clock", &["engine"]),
     ("shutdown", &[]),

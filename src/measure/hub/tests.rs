@@ -178,7 +178,7 @@ fn a_version_that_is_no_longer_configured_is_forgotten_once_its_writers_are_done
     }
     let busy = recorder.slot(key("v1", 2));
     reader.drain();
-    hub.forget_unconfigured(&table_of("v2"));
+    reader.forget_unconfigured(&table_of("v2"));
     busy.finished(GOOD);
     assert_eq!(requests(&reader.drain()), 1, "a writer is heard to the end");
     assert!(hub.totals().series.keys().any(|series| series.version.as_str() == "v1"));
