@@ -19,6 +19,8 @@ mod template;
 pub mod watch;
 #[cfg(test)]
 mod whole;
+#[cfg(test)]
+mod with_conditions;
 mod yaml;
 
 use std::{

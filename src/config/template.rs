@@ -6,7 +6,7 @@ use std::{cell::RefCell, collections::HashSet, ops::RangeInclusive, time::Durati
 use super::{
     diagnostic::{Code, Span},
     report::{At, Fields, Problem, Report},
-    service, shape,
+    service, shape, suggest,
     yaml::Value,
 };
 use crate::engine::{
@@ -70,7 +70,8 @@ pub fn templates<'a>(at: &At<'a>, report: &mut Report) -> Templates<'a> {
             Some(fields) => {
                 let args = fields.get("args").map(|at| args(&at, report)).unwrap_or_default();
                 let metrics = fields.need(report, "metrics", "give the template at least one metric");
-                (args, metrics.map(|at| metrics_of(&at, report)).unwrap_or_default())
+                let metrics = metrics.map(|at| metrics_of(&at, &args, report)).unwrap_or_default();
+                (args, metrics)
             }
         };
         let args = args.into_iter().map(|arg| (arg.name, arg.value)).collect();
@@ -83,7 +84,7 @@ impl Templates<'_> {
     /// An analysis step: each template with its arguments filled in.
     pub fn analysis(&self, at: &At<'_>, versions: &[&str], report: &mut Report) -> Option<Vec<Template>> {
         let fields = report.fields(at, &shape::ANALYSIS)?;
-        let given = fields.get("args").map(|at| args(&at, report)).unwrap_or_default();
+        let mut given = fields.get("args").map(|at| args(&at, report)).unwrap_or_default();
         let help = "say which templates to run: `templates: [{ templateName: latency }]`";
         let list = fields.need(report, "templates", help)?;
         let mut drafts: Vec<(&Draft<'_>, At<'_>)> = Vec::new();
@@ -97,23 +98,7 @@ impl Templates<'_> {
             }
             drafts.push((draft, name));
         }
-        let declared: HashSet<&str> =
-            drafts.iter().flat_map(|(draft, _)| draft.args.iter().map(|(name, _)| &**name)).collect();
-        for arg in &given {
-            if !drafts.is_empty() && !declared.contains(&*arg.name) {
-                let known = declared.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                let help =
-                    if known.is_empty() { "they have no arguments".to_owned() } else { format!("they take {known}") };
-                report
-                    .error(Code::BadReference, &arg.span, format!("no template here has an argument `{}`", arg.name))
-                    .help(help);
-            }
-            if arg.value.is_none() {
-                report
-                    .error(Code::MissingField, &arg.span, format!("the argument `{}` has no value here", arg.name))
-                    .help("add `value: …`");
-            }
-        }
+        check_given(&mut given, &drafts, report);
         unique_metrics(&drafts, report);
         let filled = drafts.iter().map(|(draft, name)| fill(draft, name, &given, versions, report)).collect();
         Some(filled)
@@ -142,6 +127,35 @@ impl Templates<'_> {
     }
 }
 
+/// Reports arguments that no template declares, and those without a value. A misspelt one is read as what was meant.
+fn check_given(given: &mut [Arg], drafts: &[(&Draft<'_>, At<'_>)], report: &mut Report) {
+    let declared: Vec<&str> = drafts.iter().flat_map(|(draft, _)| draft.args.iter().map(|(name, _)| &**name)).collect();
+    for arg in given {
+        if arg.value.is_none() {
+            report
+                .error(Code::MissingField, &arg.span, format!("the argument `{}` has no value here", arg.name))
+                .help("add `value: …`");
+        }
+        if drafts.is_empty() || declared.contains(&&*arg.name) {
+            continue;
+        }
+        let near = suggest::closest(&arg.name, declared.iter().copied());
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if declared.is_empty() => "the templates of this step have no arguments".to_owned(),
+            None => {
+                format!("they take {}", declared.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+            }
+        };
+        report
+            .error(Code::BadReference, &arg.span, format!("no template of this step has an argument `{}`", arg.name))
+            .help(help);
+        if let Some(near) = near {
+            near.clone_into(&mut arg.name);
+        }
+    }
+}
+
 /// Metrics of one run share a name space.
 fn unique_metrics(drafts: &[(&Draft<'_>, At<'_>)], report: &mut Report) {
     let mut seen: HashSet<&str> = HashSet::new();
@@ -159,9 +173,9 @@ fn unique_metrics(drafts: &[(&Draft<'_>, At<'_>)], report: &mut Report) {
 fn fill(draft: &Draft<'_>, name: &At<'_>, given: &[Arg], versions: &[&str], report: &mut Report) -> Template {
     let mut args = Vec::new();
     for (arg, default) in &draft.args {
-        let value = given.iter().find(|given| given.name == *arg).map_or(default.clone(), |given| given.value.clone());
-        let is_given = given.iter().any(|given| given.name == *arg);
-        if value.is_none() && !is_given {
+        let given = given.iter().find(|given| given.name == *arg);
+        let value = given.map_or(default.clone(), |given| given.value.clone());
+        if value.is_none() && given.is_none() {
             report
                 .error(
                     Code::MissingField,
@@ -222,10 +236,10 @@ fn args(at: &At<'_>, report: &mut Report) -> Vec<Arg> {
     read
 }
 
-fn metrics_of<'a>(at: &At<'a>, report: &mut Report) -> Vec<Metric<'a>> {
+fn metrics_of<'a>(at: &At<'a>, declared: &[Arg], report: &mut Report) -> Vec<Metric<'a>> {
     let mut read: Vec<Metric<'a>> = Vec::new();
     for item in report.items(at, TEMPLATES_MAX).unwrap_or_default() {
-        let Some(metric) = metric(&item, report) else { continue };
+        let Some(metric) = metric(&item, declared, report) else { continue };
         if let Some(first) = read.iter().find(|other| other.plan.name == metric.plan.name) {
             report
                 .error(Code::Conflict, &metric.span, "two metrics of this template have the same name")
@@ -236,15 +250,15 @@ fn metrics_of<'a>(at: &At<'a>, report: &mut Report) -> Vec<Metric<'a>> {
     read
 }
 
-fn metric<'a>(at: &At<'a>, report: &mut Report) -> Option<Metric<'a>> {
+fn metric<'a>(at: &At<'a>, declared: &[Arg], report: &mut Report) -> Option<Metric<'a>> {
     let fields = report.fields(at, &shape::METRIC)?;
     let name_at = fields.need(report, "name", "name the metric: `name: p95`");
     let name = name_at.as_ref().and_then(|at| service::name(at, report));
     let interval = fields.get("interval").map_or(Some(None), |at| report.duration(&at, INTERVAL).map(Some));
     let initial_delay = fields.get("initialDelay").map_or(Some(Duration::ZERO), |at| report.duration(&at, DELAY));
     let limits = limits(&fields, report);
-    let success = fields.get("successCondition").map_or(Some(None), |at| condition(&at, report).map(Some));
-    let failure = fields.get("failureCondition").map_or(Some(None), |at| condition(&at, report).map(Some));
+    let success = fields.get("successCondition").map_or(Some(None), |at| condition(&at, declared, report).map(Some));
+    let failure = fields.get("failureCondition").map_or(Some(None), |at| condition(&at, declared, report).map(Some));
     if (&success, &failure) == (&Some(None), &Some(None)) {
         report.missing(
             at,
@@ -309,14 +323,14 @@ fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
     {
         report
             .error(Code::BadValue, &at.span(), format!("with `failureLimit: {failure}` this metric can never fail"))
-            .help(format!("it fails at one failure more than the limit, and there are {measured} measurements"));
+            .help(format!("it fails at one failure more than the limit, and there {}", measurements(measured)));
     }
     if let (Some(measured), Some(successes), Some(at)) = (measured, successes, &successes_at)
         && successes > measured
     {
         report
             .error(Code::BadValue, &at.span(), format!("{successes} successes in a row can never be reached"))
-            .help(format!("there are {measured} measurements"));
+            .help(format!("there {}", measurements(measured)));
     }
     Some(Limits {
         count: count?,
@@ -325,6 +339,10 @@ fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
         consecutive_errors: errors?,
         consecutive_successes: successes?,
     })
+}
+
+fn measurements(n: u32) -> String {
+    if n == 1 { "is one measurement".to_owned() } else { format!("are {n} measurements") }
 }
 
 fn count(at: &At<'_>, report: &mut Report) -> Option<u32> {
@@ -341,11 +359,39 @@ fn limit(at: &At<'_>, report: &mut Report) -> Option<u32> {
     report.whole(at, 0..=1_000_000).and_then(|limit| u32::try_from(limit).ok())
 }
 
-fn condition(at: &At<'_>, report: &mut Report) -> Option<Condition> {
-    report.scalar(at, "a condition such as `result.p95 <= 500`", |text| {
-        let help = "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`";
-        Condition::parse(text).map_err(|error| Problem::new(format!("is not a usable condition: {error}"), help))
-    })
+fn condition(at: &At<'_>, declared: &[Arg], report: &mut Report) -> Option<Condition> {
+    // The reason may repeat the text, which must not be shown if it is from the environment.
+    let is_shown = matches!(&at.node.value, Value::Scalar(scalar) if !scalar.substituted);
+    let condition = report.scalar(at, "a condition such as `result.p95 <= 500`", |text| {
+        Condition::parse(text).map_err(|error| {
+            let reason = if is_shown { format!(": {}", in_one_line(&error.to_string())) } else { String::new() };
+            let help = "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`";
+            Problem::new(format!("is not a usable condition{reason}"), help)
+        })
+    })?;
+    let is_declared = |name: &str| declared.iter().any(|arg| arg.name == name);
+    for name in condition.args().iter().filter(|name| !is_declared(name)) {
+        let near = suggest::closest(name, declared.iter().map(|arg| &*arg.name)).filter(|_| is_shown);
+        let help = match near {
+            Some(near) => format!("did you mean `args.{near}`?"),
+            None => "add it to the template: `args: [{ name: …, value: … }]`".to_owned(),
+        };
+        let what = if is_shown { format!("`args.{name}`") } else { "an argument".to_owned() };
+        let message = format!("`{}` uses {what}, which the template does not declare", at.name);
+        report.error(Code::BadReference, &at.span(), message).help(help);
+    }
+    Some(condition)
+}
+
+/// A parser's report with an excerpt of its own as `at character 13: expected …`; anything else as it is.
+fn in_one_line(error: &str) -> String {
+    let place = error.split_once("--> ").and_then(|(_, rest)| rest.lines().next()?.split_once(':'));
+    let cause = error.lines().rev().find_map(|line| line.trim_start().strip_prefix("= "));
+    match (place, cause) {
+        (Some(("1", column)), Some(cause)) => format!("at character {column}: {cause}"),
+        (Some((line, column)), Some(cause)) => format!("at line {line}, character {column}: {cause}"),
+        _ => error.replace('\n', " "),
+    }
 }
 
 fn provider<'a>(at: &At<'a>, report: &mut Report) -> Option<(Provider, Option<At<'a>>)> {

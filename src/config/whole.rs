@@ -25,11 +25,11 @@ fn with(lines: &str) -> String {
     text
 }
 
-fn sample(name: &str) -> std::path::PathBuf {
+pub(super) fn sample(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name)
 }
 
-fn percent(percent: u32) -> Weight {
+pub(super) fn percent(percent: u32) -> Weight {
     Weight::from_ppm(percent * 10_000).unwrap()
 }
 
@@ -264,7 +264,7 @@ fn snake_case_and_kebab_case_are_understood() {
 }
 
 /// Whatever the text, there is a config or an error with a place in the text, and it can be shown.
-fn is_answered(text: &str) {
+pub(super) fn is_answered(text: &str) {
     let checked = check(text, Path::new("serin.yaml"), &|name| (name.len() % 2 == 0).then(|| name.to_owned()));
     assert_eq!(checked.config.is_none(), checked.diagnostics.errors() > 0);
     for item in checked.diagnostics.items() {
@@ -275,7 +275,7 @@ fn is_answered(text: &str) {
 }
 
 /// Cuts a piece out of a file and puts something strange there.
-fn mutated(source: &'static str) -> impl Strategy<Value = String> {
+pub(super) fn mutated(source: &'static str) -> impl Strategy<Value = String> {
     let strange = prop_oneof![
         Just(String::new()),
         "\\PC{0,6}",

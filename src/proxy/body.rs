@@ -259,7 +259,7 @@ enum Kind {
 }
 
 /// What the proxy says itself.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Text {
     /// Nothing.
     Empty,
@@ -276,6 +276,8 @@ pub(super) struct Relay {
     /// Passes when the upstream has sent nothing for `silence_max`.
     pub(super) silence: Deadline,
     pub(super) silence_max: Duration,
+    /// Silence ends it too, but is no fault.
+    pub(super) may_be_silent: bool,
     pub(super) upload: Option<Rc<Upload>>,
 }
 
@@ -331,7 +333,7 @@ impl Relay {
                     self.silence.arm(self.silence_max);
                 }
                 if self.silence.poll_passed(cx).is_ready() {
-                    self.fail("the response body stood still for too long");
+                    self.fail_by_silence();
                     return Poll::Ready(Some(Err(BodyError::Upstream(None))));
                 }
                 Poll::Pending
@@ -348,6 +350,13 @@ impl Relay {
         if let Some(lease) = self.lease.take_if(|_| sent) {
             lease.give_back();
         }
+    }
+
+    fn fail_by_silence(&mut self) {
+        if let Some(outcome) = self.outcome.take_if(|_| self.may_be_silent) {
+            outcome.delivered();
+        }
+        self.fail("the response body stood still for too long");
     }
 
     fn fail(&mut self, cause: &str) {

@@ -6,9 +6,13 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version, header, request::Parts
 use super::error::Refusal;
 use crate::measure::RefusedReason;
 
+/// Longest method that is passed on; registered ones have at most 17 letters.
+const METHOD_BYTES_MAX: usize = 64;
+
 /// Checks a request head. `headers_max` is the listener's limit of header fields, cookie crumbs included.
 pub(super) fn request(head: &Parts, headers_max: usize) -> Result<(), Refusal> {
-    if matches!(head.method, Method::CONNECT | Method::TRACE) {
+    let unknown = head.method.as_str().len() > METHOD_BYTES_MAX;
+    if unknown || matches!(head.method, Method::CONNECT | Method::TRACE) {
         return Err(Refusal::new(
             StatusCode::NOT_IMPLEMENTED,
             RefusedReason::UnsupportedMethod,
@@ -160,6 +164,8 @@ mod tests {
             (one, "OPTIONS", "*", &[host], 200),
             (one, "CONNECT", "a.example:443", &[host], 501),
             (one, "TRACE", "/", &[host], 501),
+            (one, "FOOBAR", "/", &[host], 200),
+            (one, &"M".repeat(65), "/", &[host], 501),
             (one, "POST", "/", &[host, ("transfer-encoding", "Chunked")], 200),
             (one, "POST", "/", &[host, ("transfer-encoding", "gzip, chunked")], 501),
             (one, "POST", "/", &[host, ("transfer-encoding", "chunked"), ("transfer-encoding", "x")], 501),

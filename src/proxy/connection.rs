@@ -42,7 +42,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Enough for most request heads to come in with the first read.
 const FIRST_READ: usize = 4 * 1024;
 /// How long a tunnel may be silent both ways.
-const TUNNEL_IDLE: Duration = Duration::from_secs(60 * 60);
+const TUNNEL_IDLE: Duration = Duration::from_hours(1);
 /// Largest `headers` limit for which hyper parses heads on the stack.
 const HEADERS_ON_STACK: usize = 100;
 
@@ -95,10 +95,7 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     }
     let conn = Conn::new(&worker, accepted.peer, accepted.limits, accepted.admission);
     let mut unread = BytesMut::with_capacity(FIRST_READ);
-    let is_http2 = match conn.unless_ended(sniff(&mut stream, &mut unread)).await {
-        Some(Ok(Some(is_http2))) => is_http2,
-        Some(Ok(None) | Err(_)) | None => return,
-    };
+    let Some(Ok(Some(is_http2))) = conn.unless_ended(sniff(&mut stream, &mut unread)).await else { return };
     let io = TokioIo::new(ClientIo::new(stream, unread, Arc::clone(&conn.activity)));
     let ended = if is_http2 { serve_http2(&conn, io).await } else { serve_http1(&conn, io).await };
     if let Some(Err(error)) = ended {
@@ -134,7 +131,7 @@ async fn serve_http1(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
     }
     let service = service_fn(|request| answer(Rc::clone(conn), request));
     let connection = pin!(server.serve_connection(io, service).with_upgrades());
-    conn.drive(connection, |connection| connection.graceful_shutdown()).await
+    conn.drive(connection, http1::UpgradeableConnection::graceful_shutdown).await
 }
 
 async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Result<()>> {
@@ -152,25 +149,27 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
     let shared = Rc::clone(conn);
     let service = service_fn(move |request| answer(Rc::clone(&shared), request));
     let connection = pin!(server.serve_connection(io, service));
-    conn.drive(connection, |connection| connection.graceful_shutdown()).await
+    conn.drive(connection, http2::Connection::graceful_shutdown).await
 }
 
 /// A request's answer. A panic is this request's 500 and an alarm, not the end of anything else.
 async fn answer(conn: Rc<Conn>, request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
-    let answered = {
-        let mut forwarded = pin!(forward(&conn, request));
-        poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| forwarded.as_mut().poll(cx))) {
-            Ok(polled) => polled.map(Some),
-            Err(_panic) => Poll::Ready(None),
-        })
-        .await
-    };
-    Ok(answered.unwrap_or_else(|| {
+    Ok(unless_it_panics(forward(&conn, request)).await.unwrap_or_else(|| {
         tracing::error!(fault = "proxy", client = %conn.peer, "a request made the proxy panic; it got a 500");
         let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
         conn.worker.count_refused(refusal.reason);
         refusal.answer(conn.begin_request().0)
     }))
+}
+
+/// None when polling the future panicked; it is not polled again.
+async fn unless_it_panics<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_panic) => Poll::Ready(None),
+    })
+    .await
 }
 
 impl Conn {
@@ -367,5 +366,20 @@ impl Drop for StreamGuard {
             // What came in so far was this request.
             conn.activity.take_read();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_only_the_future_that_made_it() {
+        assert_eq!(unless_it_panics(async { 1 }).await, Some(1));
+        let later = unless_it_panics(async {
+            tokio::task::yield_now().await;
+            assert!(std::hint::black_box(false), "a panic on purpose, within a test");
+        });
+        assert_eq!(later.await, None);
     }
 }

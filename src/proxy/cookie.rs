@@ -99,7 +99,7 @@ mod tests {
         };
         let session = "serin=0000000000000001; Path=/; HttpOnly; SameSite=Lax";
         assert_eq!(given(None, &[]).as_deref(), Some(session));
-        assert_eq!(given(Some(Duration::from_secs(300)), &[]), Some(format!("{session}; Max-Age=300")));
+        assert_eq!(given(Some(Duration::from_mins(5)), &[]), Some(format!("{session}; Max-Age=300")));
         assert_eq!(given(None, &["private, max-age=60"]).as_deref(), Some(session));
         for shared in ["public", "max-age=60, Public", "s-maxage=60", "no-transform,s-maxage = 5"] {
             assert_eq!(given(None, &[shared]), None, "{shared}");

@@ -15,7 +15,7 @@ use super::{
     deadline::{Coarse, Deadline, TICK, Ticks},
     error::{self, Failure, Refusal},
     headers::{self, Hop},
-    outcome::Outcome,
+    outcome::{Candidate, Outcome},
     pool::Lease,
     routing::{Choice, Routing},
     upgrade,
@@ -65,7 +65,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let mut journey = Journey { worker, claims, hop, waiting, upload };
     match journey.run(choice, Unsent { head, body }).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switch_protocols(conn, journey, on_upgrade, arrival, stream)
+            switch_protocols(conn, on_upgrade.filter(|_| journey.hop.upgrade.is_some()), arrival, stream)
         }
         Ok(arrival) => pass_on(journey, arrival, stream),
         Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream),
@@ -150,12 +150,14 @@ enum Connections {
 impl Journey<'_> {
     /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream
     /// had closed, and nothing can have been done twice.
-    async fn run(&mut self, mut choice: Choice, mut unsent: Unsent) -> Result<Arrival, Stop> {
-        let mut lease = match self.lease(&mut choice, Connections::Any).await {
+    async fn run(&mut self, choice: Choice, mut unsent: Unsent) -> Result<Arrival, Stop> {
+        let mut candidate = Candidate::new(choice);
+        let lease = self.lease(&mut candidate.choice, Connections::Any).await;
+        let mut outcome = candidate.settle();
+        let mut lease = match lease {
             Ok(lease) => lease,
-            Err(failure) => return Err(Stop::Failed(Outcome::begin(choice), failure)),
+            Err(failure) => return Err(Stop::Failed(outcome, failure)),
         };
-        let mut outcome = Outcome::begin(choice);
         let mut is_first = true;
         loop {
             let (request, copy) = self.request_for(unsent, outcome.choice(), is_first && lease.is_reused());
@@ -319,6 +321,7 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
         lease: Some(lease),
         silence: journey.waiting.deadline,
         silence_max: service.timeouts.idle,
+        may_be_silent: headers::is_event_stream(&head.headers),
         upload: journey.upload,
         outcome: Some(outcome),
     };
@@ -328,14 +331,13 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
 /// A 101: a tunnel if it was asked for, and the version's fault if not.
 fn switch_protocols(
     conn: &Rc<Conn>,
-    journey: Journey<'_>,
-    on_upgrade: Option<OnUpgrade>,
+    asked_for: Option<OnUpgrade>,
     arrival: Arrival,
     stream: StreamGuard,
 ) -> Response<ResponseBody> {
     let Arrival { response, lease, outcome } = arrival;
-    let asked = journey.hop.upgrade.is_some() && outcome.choice().version().http == UpstreamHttp::H1;
-    let Some(client) = on_upgrade.filter(|_| asked) else {
+    let is_http1 = outcome.choice().version().http == UpstreamHttp::H1;
+    let Some(client) = asked_for.filter(|_| is_http1) else {
         return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
     };
     // The head was the answer; how long the tunnel lives says nothing about the version.

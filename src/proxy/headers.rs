@@ -99,6 +99,14 @@ pub(super) fn for_client(answer: &mut HeaderMap) {
     strip_hop(answer);
 }
 
+/// Whether an answer is a stream that may say nothing for as long as nothing happens.
+pub(super) fn is_event_stream(answer: &HeaderMap) -> bool {
+    let kind = answer.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    [&b"text/event-stream"[..], b"application/grpc"]
+        .iter()
+        .any(|stream| kind.get(..stream.len()).is_some_and(|start| start.eq_ignore_ascii_case(stream)))
+}
+
 /// Takes fields off trailers that may not be there.
 pub(super) fn for_trailers(trailers: &mut HeaderMap) {
     strip_hop(trailers);

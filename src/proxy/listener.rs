@@ -125,14 +125,12 @@ async fn accept_all(spec: &ListenerSpec, socket: StdListener, workers: &[Target]
                     drop(stream.try_write(FULL));
                     continue;
                 }
-                let Some(worker) = workers.iter().min_by_key(|worker| worker.load.load(Relaxed)) else { continue };
+                let Some((orders, load)) = least_loaded(workers) else { continue };
                 let Ok(stream) = stream.into_std() else { continue };
-                let admission = Admission::new([&open, &worker.load]);
+                let admission = Admission::new([&open, load]);
                 let accepted = Accepted { stream, peer, limits: spec.limits, admission };
-                // A worker that is gone drops it, and with it the connection.
-                if let Some(orders) = worker.orders.upgrade() {
-                    drop(orders.send(Order::Serve(accepted)));
-                }
+                // A worker that goes at this moment drops it, and with it the connection.
+                drop(orders.send(Order::Serve(accepted)));
             }
             // The client left between the handshake and now.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
@@ -145,4 +143,10 @@ async fn accept_all(spec: &ListenerSpec, socket: StdListener, workers: &[Target]
             }
         }
     }
+}
+
+/// The worker with the fewest connections, among those that live.
+fn least_loaded(workers: &[Target]) -> Option<(mpsc::UnboundedSender<Order>, &Arc<AtomicUsize>)> {
+    let living = |worker: &Target| worker.orders.upgrade().filter(|orders| !orders.is_closed());
+    workers.iter().filter_map(|worker| Some((living(worker)?, &worker.load))).min_by_key(|(_, load)| load.load(Relaxed))
 }

@@ -155,6 +155,9 @@ impl Proxy {
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy").field("local_addrs", &self.local_addrs).field("workers", &self.workers.len()).finish()
+        f.debug_struct("Proxy")
+            .field("local_addrs", &self.local_addrs)
+            .field("workers", &self.workers.len())
+            .finish_non_exhaustive()
     }
 }

@@ -65,6 +65,33 @@ impl Outcome {
     }
 }
 
+/// A choice whose connection is waited for. Dropped there, the client has gone while the version let it wait.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) choice: Choice,
+    is_settled: bool,
+}
+
+impl Candidate {
+    pub(super) fn new(choice: Choice) -> Self {
+        Self { choice, is_settled: false }
+    }
+
+    /// The wait is over: the request goes there, or failed there.
+    pub(super) fn settle(mut self) -> Outcome {
+        self.is_settled = true;
+        Outcome::begin(self.choice.clone())
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            drop(Outcome::begin(self.choice.clone()));
+        }
+    }
+}
+
 impl Drop for Outcome {
     fn drop(&mut self) {
         if self.recorded {

@@ -234,3 +234,31 @@ impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExec 
         spawn_local(future);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{
+        split::{BUCKETS, Bucket, Split},
+        weight::Weight,
+    };
+
+    #[test]
+    fn a_workers_draws_give_the_share_that_was_asked_for() {
+        const DRAWS: u32 = 100_000;
+        let table =
+            crate::engine::table::Table { generation: crate::engine::names::Generation(1), services: Vec::new() };
+        let publication = Publication::new(Arc::new(table));
+        let worker = Worker::new(0, &publication, Hub::new(1));
+        for ppm in [100, 10_000, 50_000, 500_000] {
+            let canary = Weight::from_ppm(ppm).unwrap();
+            let split = Split::new(&[(1, canary), (0, canary.rest())]).unwrap();
+            let hits = (0..DRAWS).filter(|_| split.version_of(Bucket::from_bits(worker.draw())) == 1).count();
+            let share = f64::from(ppm) / f64::from(BUCKETS);
+            let (mean, deviation) = (f64::from(DRAWS) * share, (f64::from(DRAWS) * share * (1.0 - share)).sqrt());
+            let hits = f64::from(u32::try_from(hits).unwrap());
+            // Five standard deviations: all four miss by chance less than once in 400,000 runs.
+            assert!((hits - mean).abs() <= 5.0 * deviation, "{hits} of {DRAWS} at {ppm} ppm");
+        }
+    }
+}

@@ -91,7 +91,7 @@ fn user(pid: Option<u32>) -> String {
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Folder {
@@ -101,8 +101,7 @@ impl Folder {
     /// When it cannot be made or written, or is in use.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         create(dir).map_err(|source| OpenError::Create { dir: dir.to_owned(), source })?;
-        let lock = lock(dir)?;
-        let folder = Self { dir: dir.to_owned(), _lock: lock };
+        let folder = Self { dir: dir.to_owned(), lock: lock(dir)? };
         folder.try_writing().map_err(|source| OpenError::NotWritable { path: dir.to_owned(), source })?;
         Ok(folder)
     }
@@ -213,6 +212,14 @@ impl Folder {
         aside.sort_unstable();
         let surplus = aside.len().saturating_sub(ASIDE_MAX);
         aside[..surplus].iter().try_for_each(|millis| fs::remove_file(self.path(&format!("{prefix}{millis}"))))
+    }
+}
+
+impl Drop for Folder {
+    /// Closing alone is not enough: a child that another thread is just starting holds the same open file until its exec.
+    fn drop(&mut self) {
+        // Should this fail, closing still does it.
+        let _unlocked = self.lock.unlock();
     }
 }
 

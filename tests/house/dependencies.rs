@@ -1,4 +1,4 @@
-//! Which dependencies there may be: each says in Cargo.toml why it is there; licences, sources and duplicates as in deny.toml.
+//! Which dependencies there may be: each says in Cargo.toml why it is there; licences, sources and duplicates as in .deny.toml.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -27,7 +27,7 @@ fn unexplained(manifest: &str) -> Vec<String> {
     found
 }
 
-/// The quoted words of a list in deny.toml, each followed by what else its line says.
+/// The quoted words of a list in .deny.toml, each followed by what else its line says.
 fn list<'t>(deny: &'t str, name: &str) -> Vec<(&'t str, &'t str)> {
     let lines = deny.lines().skip_while(|line| *line != format!("{name} = [")).skip(1);
     let quoted = |line: &'t str| {
@@ -124,7 +124,7 @@ fn unlicensed(packages: &[Package], deny: &str) -> Vec<String> {
     let met = |package: &&Package| package.licence.as_deref().is_some_and(|licence| licensed(licence, &allowed));
     let complaint = |package: &Package| {
         let licence = package.licence.as_deref().unwrap_or("none");
-        format!("{} {}: its licence, {licence}, is not allowed by deny.toml", package.name, package.version)
+        format!("{} {}: its licence, {licence}, is not allowed by .deny.toml", package.name, package.version)
     };
     packages.iter().filter(|package| !met(package)).map(complaint).collect()
 }
@@ -138,7 +138,7 @@ fn foreign(packages: &[Package]) -> Vec<String> {
         .collect()
 }
 
-/// More versions of a package than one that are not skipped in deny.toml, with a reason.
+/// More versions of a package than one that are not skipped in .deny.toml, with a reason.
 fn doubled(packages: &[Package], deny: &str) -> Vec<String> {
     let skipped = list(deny, "skip");
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -150,16 +150,16 @@ fn doubled(packages: &[Package], deny: &str) -> Vec<String> {
         let (name, version) = crate_version.split_once('@').unwrap_or((crate_version, ""));
         let needed = versions.get(name).is_some_and(|built| built.len() > 1 && built.contains(&version));
         if !needed {
-            found.push(format!("{crate_version}: is skipped in deny.toml, but is no duplicate now: remove it there"));
+            found.push(format!("{crate_version}: is skipped in .deny.toml, but is no duplicate now: remove it there"));
         }
         if !rest.contains("reason = \"") {
-            found.push(format!("{crate_version}: is skipped in deny.toml without a reason"));
+            found.push(format!("{crate_version}: is skipped in .deny.toml without a reason"));
         }
     }
     for (name, versions) in versions {
         let counted = |version: &&&str| !skipped.iter().any(|(known, _)| *known == format!("{name}@{version}"));
         if versions.iter().filter(counted).count() > 1 {
-            found.push(format!("{name}: is built in versions {}; deny.toml explains none", versions.join(" and ")));
+            found.push(format!("{name}: is built in versions {}; .deny.toml explains none", versions.join(" and ")));
         }
     }
     found
@@ -172,7 +172,7 @@ fn each_dependency_says_why_it_is_there() {
 
 #[test]
 fn licences_sources_and_duplicates_are_as_in_deny_toml() {
-    let (packages, deny) = (packages(), file("deny.toml"));
+    let (packages, deny) = (packages(), file(".deny.toml"));
     assert!(packages.iter().any(|package| package.name == "tokio"));
     assert_kept(&unlicensed(&packages, &deny));
     assert_kept(&foreign(&packages));
@@ -236,7 +236,7 @@ fn the_rules_on_packages_see_what_they_forbid() {
     assert_eq!(unlicensed(&packages, deny).len(), 2);
     assert_eq!(foreign(&packages), ["b 1.0.0: comes from elsewhere than crates.io"]);
     assert_eq!(doubled(&packages, deny), [""; 0]);
-    assert_eq!(doubled(&packages, ""), ["a: is built in versions 1.0.0 and 2.0.0; deny.toml explains none"]);
+    assert_eq!(doubled(&packages, ""), ["a: is built in versions 1.0.0 and 2.0.0; .deny.toml explains none"]);
     assert_eq!(doubled(&packages[..1], deny).len(), 1, "a skip that is no longer needed");
     assert_eq!(doubled(&packages, &deny.replace("reason", "other")).len(), 1);
 }

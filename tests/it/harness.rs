@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 
 /// Longest wait for anything that must happen soon; only a broken build or a stopped machine reaches it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 const BINARY: &str = env!("CARGO_BIN_EXE_serin");
 
 /// A free port under the ephemeral range, so that no outgoing connection takes it while a server restarts.
@@ -99,8 +99,10 @@ impl Serin {
     }
 
     /// Waits until it serves.
-    pub fn ready(&self) {
+    pub fn ready(&mut self) {
+        let child = self.child.as_mut().unwrap();
         eventually("serin to be ready", || {
+            assert_eq!(child.try_wait().unwrap(), None, "serin has ended");
             let answer = Client::get(self.admin, "/readyz").ok()?;
             (answer.status == 200).then_some(())
         });
@@ -159,7 +161,9 @@ impl Drop for Serin {
             let _gone = child.wait();
         }
         if std::thread::panicking() {
-            eprintln!("--- log of serin\n{}", self.log());
+            let log = self.log();
+            let tail: Vec<_> = log.lines().rev().take(30).collect();
+            eprintln!("--- end of serin's log\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
         }
     }
 }
@@ -265,7 +269,6 @@ impl Answer {
 /// A server not written by us, with one small file to serve: nginx, or else Python's.
 pub struct Foreign {
     pub port: u16,
-    pub kind: &'static str,
     child: Child,
     _dir: tempfile::TempDir,
 }
@@ -275,14 +278,11 @@ impl Foreign {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("index.html"), "hello from elsewhere\n").unwrap();
         let port = free_port();
-        let (kind, child) = match nginx(dir.path(), port) {
-            Ok(child) => ("nginx", child),
-            Err(error) => {
-                eprintln!("NGINX IS ABSENT ({error}): Python's http.server stands in; `.ci/run` installs nginx");
-                ("python", python(dir.path(), port))
-            }
-        };
-        let foreign = Self { port, kind, child, _dir: dir };
+        let child = nginx(dir.path(), port).unwrap_or_else(|error| {
+            eprintln!("NGINX IS ABSENT ({error}): Python's http.server stands in; `.ci/run` installs nginx");
+            python(dir.path(), port)
+        });
+        let foreign = Self { port, child, _dir: dir };
         eventually("the foreign server", || Client::get(port, "/").ok().filter(|answer| answer.status == 200));
         foreign
     }

@@ -4,4 +4,5 @@ mod admin;
 mod cli;
 mod harness;
 mod promises;
+mod proxy;
 mod stage;

@@ -188,8 +188,8 @@ proptest! {
     #[test]
     fn a_snapshot_is_read_back_the_same(
         before in 0..u64::MAX / 2,
-        services in prop::collection::vec(service_memory(), 0..5),
-        mut history in prop::collection::vec(event(), 0..5),
+        services in prop::collection::vec(service_memory(), 0..3),
+        mut history in prop::collection::vec(event(), 0..3),
         trouble: Option<String>,
     ) {
         for (event, sequence) in history.iter_mut().zip(before + 1..) {

@@ -1,0 +1,12 @@
+//! The data plane alone, over real sockets: real clients, real upstreams, and the counters that it fills.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
+
+mod bodies;
+mod deadlines;
+mod faults;
+mod http;
+mod rig;
+mod shutdown;
+mod splitting;
+mod upgrades;
