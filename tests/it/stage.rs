@@ -50,7 +50,7 @@ pub struct Stage {
 }
 
 /// How a stage differs from the usual.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Setting {
     /// Needed for reads.
     pub read_token: Option<&'static str>,
