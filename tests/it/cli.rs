@@ -120,7 +120,7 @@ fn a_refused_config_is_loud() {
     assert!(status.contains(wanted), "{status}");
     let reload = run(&stage, &["reload"]);
     assert_eq!((reload.code, reload.stdout.as_str()), (3, ""));
-    assert!(reload.stderr.starts_with("error: error[C012]: unknown field `maxWieght`\n"), "{}", reload.stderr);
+    assert!(reload.stderr.starts_with("error[C012]: unknown field `maxWieght`\n"), "{}", reload.stderr);
     assert!(reload.stderr.contains("the last good config stays in force"), "{}", reload.stderr);
 }
 
