@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Global, exit::Exit, output::Format};
-use crate::{
-    config::{self, Checked, Config},
-    engine::plan::{Pause, Step},
+use super::{
+    Global,
+    exit::Exit,
+    output::{self, Format, Trouble},
 };
+use crate::config::{self, Checked, Diagnostics};
 
 /// Check a config file without starting anything
 ///
@@ -24,44 +25,35 @@ pub struct Args {
 
 /// Checks the file. The verdict goes to stdout, as it is what was asked for.
 pub(super) fn run(args: &Args, global: &Global) -> Exit {
+    output::finish(verdict(args, global).and_then(|(text, exit)| output::print(&text).map(|()| exit)))
+}
+
+fn verdict(args: &Args, global: &Global) -> Result<(String, Exit), Trouble> {
     let named = args.file.as_deref().or(global.config.as_deref());
-    let path = match config::locate(named, Path::new(""), &config::process_environment) {
-        Ok(path) => path,
-        Err(error) => {
-            anstream::eprintln!("error: {error}");
-            return Exit::Usage;
-        }
-    };
+    let path = config::locate(named, Path::new(""), &config::process_environment)
+        .map_err(|error| Trouble::new(Exit::Usage, error.to_string()))?;
     let Checked { config, diagnostics } = match config::read(&path) {
         Ok(text) => config::check(&text, &path, &config::process_environment),
         Err(diagnostics) => Checked { config: None, diagnostics },
     };
-    match (global.output, &config) {
-        (Format::Json, _) => anstream::println!("{:#}", diagnostics.to_json()),
-        (Format::Yaml, _) => anstream::print!("{}", serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default()),
-        (Format::Table, Some(config)) if diagnostics.items().is_empty() => {
-            anstream::println!("{}: ok · {}", path.display(), summary(config));
-        }
+    let text = match (global.output, &config) {
+        (Format::Json, _) => format!("{:#}\n", diagnostics.to_json()),
+        (Format::Yaml, _) => serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default(),
         (Format::Table, Some(config)) => {
-            anstream::println!("{}\n{}: ok · {}", diagnostics.styled(), path.display(), summary(config));
+            format!("{}{}: ok · {}\n", rendered(&diagnostics, global), path.display(), config.summary())
         }
-        (Format::Table, None) => anstream::println!("{}", diagnostics.styled()),
+        (Format::Table, None) => rendered(&diagnostics, global),
+    };
+    Ok((text, if config.is_some() { Exit::Done } else { Exit::ConfigInvalid }))
+}
+
+/// The findings for people; nothing when there are none.
+fn rendered(diagnostics: &Diagnostics, global: &Global) -> String {
+    match (diagnostics.items().is_empty(), output::style(global).color) {
+        (true, _) => String::new(),
+        (false, true) => diagnostics.styled() + "\n",
+        (false, false) => format!("{diagnostics}\n"),
     }
-    if config.is_some() { Exit::Done } else { Exit::ConfigInvalid }
-}
-
-/// `1 service, 2 versions, 4 steps`.
-fn summary(config: &Config) -> String {
-    let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
-    let versions = config.services.iter().map(|service| service.versions.len()).sum();
-    let steps = config.services.iter().map(|service| written(&service.strategy.steps)).sum();
-    [count(config.services.len(), "service"), count(versions, "version"), count(steps, "step")].join(", ")
-}
-
-/// The steps as people wrote them: in the short form a weight and its hold are one.
-fn written(steps: &[Step]) -> usize {
-    let is_short = steps.chunks(2).all(|pair| matches!(pair, [Step::SetWeight(_), Step::Pause(Pause::For(_))]));
-    if is_short { steps.len() / 2 } else { steps.len() }
 }
 
 #[cfg(test)]
@@ -80,36 +72,34 @@ mod tests {
         args: Args,
     }
 
-    fn exit(args: &[&str]) -> Exit {
+    fn said(args: &[&str]) -> (String, Exit) {
         let line = Line::try_parse_from(["check"].iter().chain(args)).unwrap();
-        run(&line.args, &line.global)
+        verdict(&line.args, &line.global).unwrap()
     }
 
     #[test]
-    fn the_exit_code_is_the_verdict() {
+    fn the_verdict_is_said_and_is_the_exit_code() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("serin.yaml");
         let name = path.to_str().unwrap();
-        assert_eq!(exit(&[name]), Exit::ConfigInvalid, "no such file");
+        let json = |args: &[&str]| {
+            let (text, exit) = said(args);
+            (serde_json::from_str::<serde_json::Value>(&text).unwrap(), exit)
+        };
+        assert_eq!(said(&[name]).1, Exit::ConfigInvalid, "no such file");
+
         fs::write(&path, "listen: 127.0.0.1:1\nservices: { web: { versions: { v1: \"http://a\" }, stable: v1 } }\n")
             .unwrap();
-        assert_eq!(exit(&[name]), Exit::Done);
-        assert_eq!(exit(&["--config", name, "--output", "json"]), Exit::Done);
-        fs::write(&path, "listen: 1\n").unwrap();
-        assert_eq!(exit(&["--config", name]), Exit::ConfigInvalid);
-        assert_eq!(exit(&[name, "-o", "json"]), Exit::ConfigInvalid);
-    }
+        assert_eq!(said(&[name]), (format!("{name}: ok · 1 service, 1 version, 4 steps\n"), Exit::Done));
+        let (document, exit) = json(&["--config", name, "--output", "json"]);
+        assert_eq!((document["ok"].as_bool(), exit), (Some(true), Exit::Done));
 
-    #[test]
-    fn the_summary_counts_what_was_written() {
-        let of = |strategy: &str| {
-            let text = format!(
-                "listen: 127.0.0.1:1\nservices:\n  web:\n    versions: {{ v1: 'http://a', v2: 'http://b' }}\n    stable: v1\n    {strategy}\n"
-            );
-            summary(&config::parse(&text, Path::new("serin.yaml"), &|_| None).unwrap())
-        };
-        assert_eq!(of("steps: [1%, 5%, 25%, 50%]"), "1 service, 2 versions, 4 steps");
-        let long = "strategy: { canary: { steps: [{ setWeight: 5 }, { pause: {} }, { setWeight: 50 }] } }";
-        assert_eq!(of(long), "1 service, 2 versions, 3 steps");
+        fs::write(&path, "listen: 1\n").unwrap();
+        let (text, exit) = said(&["--config", name, "--color", "never"]);
+        assert!(text.ends_with("\n2 errors · the file was not applied\n"), "{text}");
+        assert_eq!(exit, Exit::ConfigInvalid);
+        let (document, exit) = json(&[name, "-o", "json"]);
+        assert_eq!((document["ok"].as_bool(), exit), (Some(false), Exit::ConfigInvalid));
+        assert_eq!(document["diagnostics"].as_array().map(Vec::len), Some(2));
     }
 }

@@ -15,6 +15,7 @@ mod shape;
 mod strategy;
 mod substitute;
 mod suggest;
+mod summary;
 mod template;
 pub mod watch;
 #[cfg(test)]

@@ -235,6 +235,7 @@ mod tests {
                     fs::rename(&swap, &path).unwrap();
                     // Touched without a change: must not be told.
                     fs::write(&path, save.to_string()).unwrap();
+                    // why: ten saves a second are the input; nothing is waited for
                     thread::sleep(Duration::from_millis(100));
                 }
             })

@@ -111,10 +111,9 @@ fn impurities(source: &Source) -> Vec<String> {
     for (word, why) in NOT_IN_ENGINE {
         found.extend(source.words(word).map(|at| source.breach(at, &format!("no `{word}` in the engine: {why}"))));
     }
-    let tests = source.test_code();
     for (at, path) in source.paths("std") {
         let module = path.split("::").next().unwrap_or_default();
-        if STD_NOT_IN_ENGINE.contains(&module) && !tests.iter().any(|part| part.contains(&at)) {
+        if STD_NOT_IN_ENGINE.contains(&module) && !source.is_test(at) {
             found.push(source.breach(at, &format!("no `std::{module}` in the engine: it touches nothing")));
         }
     }

@@ -75,14 +75,11 @@ impl Source {
         found
     }
 
-    /// The parts that are tests: modules under `#[cfg(test)]`, or the whole file in `tests`.
-    pub fn test_code(&self) -> Vec<Range<usize>> {
+    /// Whether this byte is in a test: in a module under `#[cfg(test)]`, or anywhere in a file of `tests`.
+    pub fn is_test(&self, at: usize) -> bool {
         let of_tests = |part: &str| part == "tests" || part == "tests.rs";
-        if self.path.split('/').any(of_tests) {
-            return vec![0..self.code.len()];
-        }
-        let modules = self.modules().into_iter().map(|(_, body)| body);
-        modules.filter(|body| self.opens_under_cfg_test(body.start)).collect()
+        let within = |body: &Range<usize>| body.contains(&at) && self.opens_under_cfg_test(body.start);
+        self.path.split('/').any(of_tests) || self.modules().iter().any(|(_, body)| within(body))
     }
 
     fn opens_under_cfg_test(&self, body: usize) -> bool {
@@ -130,7 +127,7 @@ fn collect(root: &Path, folder: &str, found: &mut Vec<Source>) {
         let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
         if entry.file_type().unwrap().is_dir() {
             collect(root, &path, found);
-        } else if path.ends_with(".rs") {
+        } else if entry.path().extension().is_some_and(|extension| extension == "rs") {
             found.push(Source::new(&path, &fs::read_to_string(entry.path()).unwrap()));
         }
     }
@@ -294,7 +291,7 @@ fn functions_are_measured_from_their_first_to_their_last_line() {
 #[test]
 fn test_code_is_known_from_other_code() {
     let source = Source::new("src/x.rs", "mod a { A }\n#[cfg(test)]\nmod tests { B }\n#[cfg(unix)]\nmod c { C }");
-    let parts: Vec<&str> = source.test_code().into_iter().map(|part| &source.code[part]).collect();
-    assert_eq!(parts, [" B "]);
-    assert_eq!(Source::new("src/x/tests/y.rs", "B").test_code(), [0..1]);
+    let tests: String = source.code.char_indices().filter(|&(at, _)| source.is_test(at)).map(|(_, c)| c).collect();
+    assert_eq!(tests, " B ");
+    assert!(Source::new("src/x/tests/y.rs", "B").is_test(0));
 }

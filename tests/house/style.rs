@@ -1,7 +1,5 @@
 //! How a file looks: it opens with its purpose, stays short, and holds nothing unfinished.
 
-use std::ops::Range;
-
 use super::{
     assert_kept,
     ratchet::{LONG_FILES, LONG_FUNCTIONS},
@@ -45,9 +43,8 @@ fn unfinished(source: &Source) -> Vec<String> {
 /// In tests only: a test waits for an event, with a deadline.
 fn sleeps(source: &Source) -> Vec<String> {
     let lines: Vec<&str> = source.text.lines().collect();
-    let tests = source.test_code();
     let mut found = Vec::new();
-    for at in source.words("sleep").filter(|at| tests.iter().any(|part: &Range<usize>| part.contains(at))) {
+    for at in source.words("sleep").filter(|at| source.is_test(*at)) {
         let called = source.code[at + "sleep".len()..].starts_with('(');
         let above = source.line(at).checked_sub(2).map_or("", |line| lines[line].trim());
         if called && !above.starts_with("// why:") {

@@ -1,10 +1,14 @@
 //! Crashes, damage and full disks. A crash is simulated by the files as it leaves them.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
 
 use super::{
     super::{Store, frame, replay::EVIDENCE},
-    JOURNAL, SNAPSHOT, append, decision, expected, folder_of, folder_with, open, read,
+    JOURNAL, Recovered, SNAPSHOT, append, decision, expected, folder_of, folder_with, open, read, scratch,
 };
 use crate::engine::{
     memory::EvidenceMemory,
@@ -211,6 +215,45 @@ fn a_crash_in_a_repair_is_repaired_again() {
         assert!(recovered.trouble.is_some());
         assert_eq!((recovered.memory, recovered.history), (first.memory.clone(), first.history.clone()));
     }
+}
+
+/// A real process, killed at any moment of appending, compacting and saving evidence, and started again on what it left.
+#[test]
+fn kill_9_at_any_moment_loses_nothing_acknowledged() {
+    const CHILD: &str = "SERIN_TEST_KILLED";
+    if let Some(dir) = std::env::var_os(CHILD) {
+        let (mut store, recovered) = open(dir.as_ref(), 5);
+        for number in recovered.memory.sequence + 1.. {
+            append(&mut store, [number]);
+            println!("\nacknowledged {number}");
+            store.save_evidence(&[], decision(number).event.at).unwrap();
+        }
+    }
+    let dir = scratch();
+    let mut acknowledged = 0;
+    for round in 0..30_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "store::tests::faults::kill_9_at_any_moment_loses_nothing_acknowledged", "--nocapture"])
+            .env(CHILD, dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut numbers = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse::<u64>().ok());
+        // The child does not wait for its lines to be read, so it is killed wherever it happens to be.
+        let wanted = usize::try_from(round * 7 % 11).unwrap();
+        acknowledged = numbers.nth(wanted).unwrap_or_else(|| panic!("the child of round {round} failed"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        acknowledged = numbers.last().unwrap_or(acknowledged);
+
+        let recovered = open(dir.path(), 5).1;
+        let last = recovered.memory.sequence;
+        assert!(last == acknowledged || last == acknowledged + 1, "{last} after {acknowledged}");
+        assert_eq!(Recovered { latest: expected(last).latest, ..recovered }, expected(last));
+    }
+    assert!(acknowledged > 30);
+    assert!(files_aside(&dir).is_empty());
 }
 
 /// The disk takes a part of a record and then no more: the child's files may not grow beyond a limit.
