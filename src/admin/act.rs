@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
 
 use super::{
     BODY_BYTES_MAX, Inside,
@@ -108,7 +108,7 @@ async fn carry_out(inside: Arc<Inside>, command: Command) -> Reply {
             (problem.status, problem.into_response())
         }
     };
-    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = response.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
     Reply { status, body }
 }
 

@@ -78,7 +78,7 @@ pub async fn serve_metrics(
 }
 
 /// The state as the handlers see it.
-pub(self) struct Inside {
+struct Inside {
     outside: AdminState,
     closing: watch::Receiver<bool>,
     streams: Arc<tokio::sync::Semaphore>,

@@ -1,6 +1,6 @@
 //! What can be looked at: services, one service, why, history, config, and a front page.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use axum::{
     extract::{Path, Query, State},
@@ -85,7 +85,7 @@ pub(super) async fn front_page(State(inside): State<Arc<Inside>>) -> Response {
     for service in &view.services {
         let canary = service.canary.as_ref().filter(|_| service.rollout.is_some());
         let canary = canary.map_or_else(String::new, |canary| format!(", canary {canary}"));
-        page += &format!("{}: {}, stable {}{canary}\n", service.name, service.phase.as_str(), service.stable);
+        let _ = writeln!(page, "{}: {}, stable {}{canary}", service.name, service.phase.as_str(), service.stable);
     }
     page += FRONT_PAGE;
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], page).into_response()

@@ -54,7 +54,7 @@ pub(super) mod millis {
     use super::{Deserialize as _, Deserializer, Duration, Serializer};
 
     pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        if value.subsec_micros() % 1_000 == 0 {
+        if value.subsec_micros().is_multiple_of(1_000) {
             return serializer.serialize_u64(u64::try_from(value.as_millis()).unwrap_or(u64::MAX));
         }
         let micros = u32::try_from(value.as_micros()).map_or(value.as_secs_f64() * 1e6, f64::from);
@@ -103,7 +103,7 @@ pub(super) mod ppm_option {
     use super::{Deserialize as _, Deserializer, Serializer, Weight};
     use serde::de::Error as _;
 
-    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    #[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     pub fn serialize<S: Serializer>(value: &Option<Weight>, serializer: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => serializer.serialize_u32(value.ppm()),

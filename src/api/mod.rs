@@ -18,6 +18,8 @@ pub use error::{ErrorBody, ErrorDetail};
 pub use event::{Cause, Counts, Event, History, Lag};
 pub use status::{Check, Rollout, Service, ServiceList, ServiceStatus, Version, Waiting, Why};
 
+pub use crate::engine::view::PhaseView as Phase;
+
 /// What `apiVersion` says in every document.
 pub const API_VERSION: &str = "serin/v1";
 

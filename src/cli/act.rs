@@ -140,9 +140,6 @@ impl Act for SetWeightArgs {
             [service, weight] => (Some(service.as_str()), weight),
             _ => return Err(Trouble::new(Exit::Usage, "write `serin set-weight [SERVICE] WEIGHT`")),
         };
-        if let Err(error) = weight.parse::<crate::engine::weight::Weight>() {
-            return Err(Trouble::new(Exit::Usage, format!("`{weight}` is not a weight: {error}")));
-        }
         Ok((service, "set-weight", CommandRequest { weight: Some(weight.clone()), ..self.shared.body() }))
     }
 }

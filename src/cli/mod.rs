@@ -163,7 +163,7 @@ fn command() -> clap::Command {
     for (title, names) in GROUPS {
         let lines: String = names.iter().filter_map(|name| about(name)).collect();
         if !lines.is_empty() {
-            verbs += &format!("{title}:\n{lines}\n");
+            verbs.extend([title, ":\n", &lines, "\n"]);
         }
     }
     let grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
@@ -173,7 +173,7 @@ fn command() -> clap::Command {
         .filter_map(|verb| about(verb.get_name()))
         .collect();
     if !rest.is_empty() {
-        verbs += &format!("Other:\n{rest}\n");
+        verbs.extend(["Other:\n", &rest, "\n"]);
     }
     let template =
         format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}{{after-help}}");

@@ -57,11 +57,13 @@ pub(super) fn finish(result: Result<Exit, Trouble>) -> Exit {
     }
 }
 
-/// A message on stderr, with `error:` in front; nothing for an empty one.
+/// A message on stderr, with `error:` in front unless it is a list of diagnostics, which says so itself;
+/// nothing for an empty one.
 pub(super) fn note(message: &str) {
     if !message.is_empty() {
+        let front = if message.starts_with("error") { "" } else { "error: " };
         // Nowhere left to say that it cannot be said.
-        let _ = writeln!(std::io::stderr(), "error: {message}");
+        let _ = writeln!(std::io::stderr(), "{front}{message}");
     }
 }
 

@@ -9,11 +9,7 @@ use super::{
     output::{self, Trouble},
 };
 use crate::{
-    api::{ConfigStatus, Document, Service, ServiceList, ServiceStatus},
-    engine::{
-        time::Timestamp,
-        view::{PhaseView, ServiceView},
-    },
+    api::{ConfigStatus, Document, Phase, Service, ServiceList, ServiceStatus},
     words::{self, ConfigNote, Style},
 };
 
@@ -45,7 +41,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
         return watch(args, global, &client);
     }
     match Answer::ask(args, &client)? {
-        Answer::One(document) => output::show(global, &document, |style| one(&document.body, style))?,
+        Answer::One(document) => output::show(global, &*document, |style| one(&document.body, style))?,
         Answer::All(document) => output::show(global, &document, |style| all(&document.body, style))?,
     }
     Ok(Exit::Done)
@@ -53,20 +49,20 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
 
 /// One service when it is named or the only one, else all.
 enum Answer {
-    One(Document<ServiceStatus>),
+    One(Box<Document<ServiceStatus>>),
     All(Document<ServiceList>),
 }
 
 impl Answer {
     fn ask(args: &Args, client: &Client) -> Result<Self, Trouble> {
         if let Some(name) = &args.service {
-            return Ok(Self::One(client.get(&format!("/api/v1/services/{name}"))?));
+            return Ok(Self::One(Box::new(client.get(&format!("/api/v1/services/{name}"))?)));
         }
         let list: Document<ServiceList> = client.get("/api/v1/services")?;
         match &list.body.services[..] {
             [only] => {
                 let (at, config, service) = (list.body.at, list.body.config.clone(), only.clone());
-                Ok(Self::One(Document::new(ServiceStatus { at, config, service })))
+                Ok(Self::One(Box::new(Document::new(ServiceStatus { at, config, service }))))
             }
             _ => Ok(Self::All(list)),
         }
@@ -99,10 +95,10 @@ impl Answer {
     /// None while a rollout runs.
     fn ended(&self) -> Option<Exit> {
         let phases = || self.services().iter().map(|service| service.phase);
-        if phases().any(|phase| matches!(phase, PhaseView::Progressing | PhaseView::Paused)) {
+        if phases().any(|phase| matches!(phase, Phase::Progressing | Phase::Paused)) {
             return None;
         }
-        Some(if phases().any(|phase| phase == PhaseView::Degraded) { Exit::Aborted } else { Exit::Done })
+        Some(if phases().any(|phase| phase == Phase::Degraded) { Exit::Aborted } else { Exit::Done })
     }
 
     fn text(&self, style: Style) -> String {
@@ -124,7 +120,7 @@ fn watch(args: &Args, global: &Global, client: &Client) -> Result<Exit, Trouble>
                     redraw(&answer.text(output::style(global)))?;
                 } else if key != shown {
                     match &answer {
-                        Answer::One(document) => output::show(global, document, |style| one(&document.body, style))?,
+                        Answer::One(document) => output::show(global, &**document, |style| one(&document.body, style))?,
                         Answer::All(document) => output::show(global, document, |style| all(&document.body, style))?,
                     }
                 }
@@ -160,9 +156,8 @@ fn one(status: &ServiceStatus, style: Style) -> String {
 }
 
 fn all(list: &ServiceList, style: Style) -> String {
-    let services: Vec<ServiceView> = list.services.iter().cloned().map(Into::into).collect();
-    let at: Timestamp = list.at;
-    words::overview(at, &services, note(&list.config), style)
+    let services: Vec<_> = list.services.iter().cloned().map(Into::into).collect();
+    words::overview(list.at, &services, note(&list.config), style)
 }
 
 fn note(config: &ConfigStatus) -> ConfigNote<'_> {

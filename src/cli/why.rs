@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     api::{Document, Why},
-    engine::{event::Event, view::ServiceView},
     words,
 };
 
@@ -29,10 +28,9 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
     let document: Document<Why> = client.get(&format!("/api/v1/services/{name}/why"))?;
     output::show(global, &document, |style| {
         let Why { because, status, .. } = &document.body;
-        let service: ServiceView = status.service.clone().into();
-        let because = because.as_ref().map(|because| (Event::from(because.clone()), because.weight_before_ppm));
+        let because = because.as_ref().map(|because| (because.clone().into(), because.weight_before_ppm));
         let because = because.as_ref().map(|(event, before)| (event, *before));
-        words::why(status.at, &service, because, style).join("\n") + "\n"
+        words::why(status.at, &status.service.clone().into(), because, style).join("\n") + "\n"
     })?;
     Ok(Exit::Done)
 }

@@ -31,7 +31,7 @@ pub fn sentence(event: &Event, before: Option<Weight>) -> String {
         EventKind::StepChanged => format!("{who} stays at {weight}{step} begins"),
         EventKind::Paused => format!("{who} paused at {weight}{step}"),
         EventKind::Resumed => format!("{who} goes on at {weight}{step}"),
-        EventKind::Promoted => format!("{who} promoted: it is stable now and serves everything"),
+        EventKind::Promoted => format!("{who} promoted, it serves everything now"),
         EventKind::Aborted => format!("{who} aborted{at_before}"),
         EventKind::Superseded => format!("{who} given up{at_before}, {stable} serves everything"),
         EventKind::Reconfigured => format!("{who} stays at {weight}{step}: a changed config file applies"),
@@ -263,7 +263,7 @@ mod tests {
                 "v2 paused at 5%, step 4: the plan waits for a person here",
             ),
             (EventKind::Resumed, person("resume"), "5%", Some(4), "v2 goes on at 5%, step 4: resume by ann"),
-            (EventKind::Promoted, Cause::Plan, "0%", None, "v2 promoted: it is stable now and serves everything"),
+            (EventKind::Promoted, Cause::Plan, "0%", None, "v2 promoted, it serves everything now"),
             (
                 EventKind::Superseded,
                 Cause::File,

@@ -118,7 +118,7 @@ pub fn config_note(at: Timestamp, config: ConfigNote<'_>, style: Style) -> Strin
     let head = format!("{} was refused; what was loaded {loaded} ago stays in force", config.path);
     let mut text = format!("{label}{}", style.marked(Mark::Bad, &head));
     for line in error.trim_end().lines() {
-        let _ = write!(text, "\n  {line}");
+        let _ = write!(text, "\n{}", format!("  {line}").trim_end());
     }
     text
 }

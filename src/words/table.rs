@@ -40,12 +40,12 @@ pub(super) fn render(heading: &[&str], right: &[usize], rows: &[Vec<Cell>], styl
             let cell = row.get(*column).unwrap_or(&empty);
             let space = width - cell.text.chars().count();
             let before = if right.contains(column) { space } else { 0 };
-            if !cell.text.is_empty() {
+            if cell.text.is_empty() {
+                owed += width + 2;
+            } else {
                 line.extend(std::iter::repeat_n(' ', owed + before));
                 line.push_str(&style.paint(cell.tone, &cell.text));
                 owed = space - before + 2;
-            } else {
-                owed += width + 2;
             }
         }
         text.push_str(&line);

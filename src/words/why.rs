@@ -173,7 +173,7 @@ fn healthy(service: &ServiceView, because: Option<Because<'_>>, style: Style) ->
 
 fn waiting_in_full(waiting: &Waiting, canary: Option<&VersionView>) -> String {
     match waiting {
-        Waiting::Time { left } => format!("time: {} of this step are left", duration(*left)),
+        Waiting::Time { left } => format!("time: {} left in this step", duration(*left)),
         Waiting::Person => "a person: `serin promote` or `serin resume`".to_owned(),
         _ => awaited(waiting, canary),
     }

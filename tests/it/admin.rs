@@ -1,4 +1,5 @@
 //! The admin listener over real sockets.
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot go on fails")]
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -76,6 +77,9 @@ fn the_metrics_listener_has_nothing_else_and_takes_any_host() {
     assert_eq!(stage.reloads.load(SeqCst), 0);
 }
 
+/// Method, path, fields, body; status and code.
+type Row<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
+
 #[test]
 fn every_error_is_json_with_a_word_and_says_what_to_do() {
     let stage = Stage::progressing();
@@ -83,7 +87,6 @@ fn every_error_is_json_with_a_word_and_says_what_to_do() {
     let auth = ("authorization", token.as_str());
     let json = ("content-type", "application/json");
     let (abort, large) = ("/api/v1/services/web/abort", "x".repeat(64 * 1024 + 1));
-    type Row<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
     let rows: &[Row<'_>] = &[
         ("GET", "/nothing", &[], "", 404, "notFound"),
         ("GET", "/api/v1/services/nope", &[], "", 404, "unknownService"),

@@ -1,4 +1,5 @@
 //! An admin listener on a real socket with a control plane of canned views behind the real handle.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a scenario that cannot go on fails")]
 
 use std::{
     collections::VecDeque,
@@ -49,7 +50,7 @@ pub struct Stage {
 }
 
 /// How a stage differs from the usual.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Setting {
     /// Needed for reads.
     pub read_token: Option<&'static str>,
@@ -62,13 +63,14 @@ pub struct Setting {
 impl Stage {
     /// A stage with these services, and history.
     pub fn new(services: Vec<ServiceView>, history: Vec<Event>, setting: Setting) -> Self {
+        let Setting { read_token, metrics_only, config_error } = setting;
         let view = View { at: Timestamp::from_millis(NOW), generation: Generation(12), services };
         let config = ConfigStatus {
             path: "config/serin.yaml".to_owned(),
             loaded: Timestamp::from_millis(NOW - 754_000),
             loads: 3,
             failures: 1,
-            error: setting.config_error.map(ToOwned::to_owned),
+            error: config_error.map(ToOwned::to_owned),
         };
         let (handle, shared, messages) = Handle::new(view, config, VecDeque::from(history));
         let (commands, reloads) = (Arc::default(), Arc::new(AtomicUsize::new(0)));
@@ -76,7 +78,7 @@ impl Stage {
             Driver { shared: Arc::clone(&shared), commands: Arc::clone(&commands), reloads: Arc::clone(&reloads) };
         let state = AdminState {
             handle,
-            read_token: setting.read_token.map(|token| Secret::new(token.to_owned())),
+            read_token: read_token.map(|token| Secret::new(token.to_owned())),
             write_token: Secret::new(WRITE.to_owned()),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
         };
@@ -90,7 +92,7 @@ impl Stage {
                 tokio::spawn(driver.run(messages));
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 let stopped = async { drop(stopped.await) };
-                if setting.metrics_only {
+                if metrics_only {
                     admin::serve_metrics(listener, state, stopped).await.unwrap();
                 } else {
                     admin::serve(listener, state, stopped).await.unwrap();
@@ -109,13 +111,13 @@ impl Stage {
     pub fn ask(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Answer {
         let mut request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !fields.iter().any(|(name, _)| *name == "host") {
-            request += &format!("host: {}\r\n", self.address);
+            request.extend(["host: ", &self.address.to_string(), "\r\n"]);
         }
         for (name, value) in fields {
-            request += &format!("{name}: {value}\r\n");
+            request.extend([name, ": ", value, "\r\n"]);
         }
         if !body.is_empty() {
-            request += &format!("content-length: {}\r\n", body.len());
+            request.extend(["content-length: ", &body.len().to_string(), "\r\n"]);
         }
         Answer::read(self.send(&format!("{request}\r\n{body}")))
     }
