@@ -16,6 +16,7 @@ impl Clock {
     /// Reads both clocks once. `not_before` is the latest time that the state remembers: a wall clock set back
     /// over a restart does not take time back.
     #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     pub fn start(not_before: Timestamp) -> Self {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let wall = Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(0));

@@ -162,7 +162,7 @@ impl Driver {
             }
             Change::Unreadable(cause) => self.loaded(Err(format!("the file cannot be read: {cause}"))),
             Change::NoticesFailed(cause) => {
-                warn!("the file is looked at twice a second, since it cannot be watched: {cause}")
+                warn!("the file is looked at twice a second, since it cannot be watched: {cause}");
             }
         }
     }

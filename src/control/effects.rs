@@ -146,8 +146,9 @@ fn sorted(effects: Vec<Effect>) -> (Vec<Decision>, Tables) {
 fn log(event: &Event, before: Option<Weight>) {
     let sentence = words::sentence(event, before);
     let (service, revision) = (&event.service, event.revision.0);
-    match event.kind {
-        EventKind::Aborted => warn!(%service, revision, "{sentence}"),
-        _ => info!(%service, revision, "{sentence}"),
+    if event.kind == EventKind::Aborted {
+        warn!(%service, revision, "{sentence}");
+    } else {
+        info!(%service, revision, "{sentence}");
     }
 }

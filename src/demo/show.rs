@@ -31,7 +31,7 @@ impl Pace {
     /// About a minute: time to read.
     pub const NORMAL: Self = Self { rate: 200.0, hold: Duration::from_secs(14), patience: Duration::from_secs(90) };
     /// About a quarter of that.
-    pub const FAST: Self = Self { rate: 400.0, hold: Duration::from_millis(2_500), patience: Duration::from_secs(60) };
+    pub const FAST: Self = Self { rate: 400.0, hold: Duration::from_millis(2_500), patience: Duration::from_mins(1) };
 }
 
 /// How the show ended.

@@ -120,12 +120,11 @@ pub fn assign(service: &ServiceTable, claims: Claims<'_>, draw: impl FnOnce() ->
         let version = service.split.version_of(Bucket::from_bits(draw()));
         return Assignment { version, reason: Reason::Sampled, hand_out: None };
     };
-    let (id, hand_out) = match claims.sticky {
-        Some(id) => (id, None),
-        None => {
-            let fresh = sticky::StickyId(draw());
-            (fresh, Some(fresh))
-        }
+    let (id, hand_out) = if let Some(id) = claims.sticky {
+        (id, None)
+    } else {
+        let fresh = sticky::StickyId(draw());
+        (fresh, Some(fresh))
     };
     let version = service.split.version_of(rule.key.bucket(id));
     Assignment { version, reason: Reason::Sticky, hand_out }

@@ -70,6 +70,6 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { request: Duration::from_secs(30), attempt: Duration::from_secs(10), idle: Duration::from_secs(60) }
+        Self { request: Duration::from_secs(30), attempt: Duration::from_secs(10), idle: Duration::from_mins(1) }
     }
 }

@@ -263,7 +263,7 @@ fn comments_and_literals_are_not_code() {
         ("a // b\nc", "a     \nc"),
         ("a /* b /* c */ d */ e", "a                   e"),
         (r#"a("b\"c", d)"#, "a(      , d)"),
-        (r###"a(r#"b"c"#, br"d\", e)"###, "a(        , b     , e)"),
+        (r##"a(r#"b"c"#, br"d\", e)"##, "a(        , b     , e)"),
         (r"a('b', '\'', '\u{7f}', 'ä')", "a(   ,     ,         ,     )"),
         ("fn a<'b>(c: &'b str) {}", "fn a<'b>(c: &'b str) {}"),
         ("r#type + her\"b\"", "r#type + her   "),

@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 
 /// Longest wait for anything that must happen soon; only a broken build or a stopped machine reaches it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 const BINARY: &str = env!("CARGO_BIN_EXE_serin");
 
 /// A free port under the ephemeral range, so that no outgoing connection takes it while a server restarts.

@@ -318,7 +318,7 @@ fn version_view(name: &str, role: Role, weight: &str, counts: Counts) -> Version
         name: version(name),
         role,
         weight: weight.parse().unwrap(),
-        measured: busy.then(|| match weight {
+        measured: busy.then_some(match weight {
             "5%" => 0.0497,
             "95%" => 0.9503,
             _ => 1.0,

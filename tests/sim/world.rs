@@ -250,7 +250,7 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
             steps,
             guard: Guard::default(),
             on_no_traffic: OnNoTraffic::Wait,
-            no_traffic_for: Duration::from_secs(600),
+            no_traffic_for: Duration::from_mins(10),
             deadline: None,
         },
     }

@@ -12,7 +12,7 @@ use crate::engine::{
 };
 
 /// What the version table looks back on.
-const LOOK_BACK: Duration = Duration::from_secs(60);
+const LOOK_BACK: Duration = Duration::from_mins(1);
 
 impl Service {
     /// How things stand.
@@ -71,7 +71,7 @@ impl Service {
                 }
             }
             Some(Step::Analysis(_)) => {
-                let progress = rollout.analysis.iter().flat_map(|run| run.progress());
+                let progress = rollout.analysis.iter().flat_map(super::super::analysis::run::AnalysisRun::progress);
                 waiting.extend(progress.map(|(metric, state)| Waiting::Analysis { metric, state }));
             }
             _ => {}
@@ -142,7 +142,8 @@ fn duration_words(duration: Duration) -> String {
         };
     }
     let parts = [(seconds / 3600, "h"), (seconds % 3600 / 60, "m"), (seconds % 60, "s")];
-    parts.iter().filter(|(number, _)| *number > 0).map(|(number, unit)| format!("{number}{unit}")).collect()
+    let written = parts.iter().filter(|(number, _)| *number > 0).map(|(number, unit)| format!("{number}{unit}"));
+    written.collect::<Vec<_>>().concat()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]

@@ -18,7 +18,7 @@ use crate::engine::{
 /// A tick of the share test (statistics: burst guard).
 const TICK: Duration = Duration::from_secs(1);
 /// An epoch of the share test (statistics: restarts).
-const EPOCH: Duration = Duration::from_secs(60);
+const EPOCH: Duration = Duration::from_mins(1);
 
 const TOO_FEW: &str = "too few requests to judge the canary";
 
@@ -88,7 +88,7 @@ impl Service {
         rollout.weight = weight;
         let version = rollout.target.version.clone();
         self.weight_changed(log);
-        self.to_paused(PauseKind::Weight, format!("the weight was set to {weight} by hand"), log.now);
+        self.stop_clock(PauseKind::Weight, format!("the weight was set to {weight} by hand"), log.now);
         self.note(EventKind::WeightChanged, cause, Some(version), log);
     }
 
@@ -137,7 +137,7 @@ impl Service {
     /// A running rollout waits for a person; the weight stays.
     pub(super) fn pause(&mut self, kind: PauseKind, reason: String, cause: Cause, log: &mut Log<'_>) {
         let about = self.rollout().map(|rollout| rollout.target.version.clone());
-        self.to_paused(kind, reason, log.now);
+        self.stop_clock(kind, reason, log.now);
         self.note(EventKind::Paused, cause, about, log);
     }
 
@@ -224,13 +224,12 @@ impl Service {
         let canary = self.traffic.since_cut(&rollout.target.version).requests;
         let held = now.since(rollout.since);
         match self.plan.strategy.steps.get(rollout.step) {
-            None | Some(Step::SetWeight(_)) => StepState::Done,
             Some(Step::Pause(Pause::Person)) => StepState::Holds,
             Some(Step::Pause(Pause::For(duration))) if held < *duration => StepState::Holds,
             Some(Step::Pause(Pause::Requests(needed))) if canary < *needed => self.lacking(now),
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
-            Some(Step::Pause(_)) => StepState::Done,
             Some(Step::Analysis(_)) => self.analyse(now),
+            None | Some(Step::SetWeight(_) | Step::Pause(_)) => StepState::Done,
         }
     }
 
@@ -286,7 +285,7 @@ impl Service {
         StepState::Holds
     }
 
-    fn to_paused(&mut self, kind: PauseKind, reason: String, now: Timestamp) {
+    fn stop_clock(&mut self, kind: PauseKind, reason: String, now: Timestamp) {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Healthy) {
             Phase::Progressing(rollout) => Phase::Paused { rollout, kind, reason, at: now },
             // The clock has stopped already; it goes on counting from the first pause.
