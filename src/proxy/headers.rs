@@ -51,6 +51,9 @@ pub(super) fn for_upstreams(head: &mut Parts, client: &HeaderValue) -> Hop {
 
 /// Gives a head the form that this upstream speaks.
 pub(super) fn for_one_upstream(head: &mut Parts, hop: &Hop, endpoint: &Endpoint, http: UpstreamHttp, has_body: bool) {
+    if !has_body {
+        head.headers.remove(header::EXPECT);
+    }
     if hop.takes_trailers {
         head.headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
@@ -75,6 +78,8 @@ pub(super) fn for_one_upstream(head: &mut Parts, hop: &Hop, endpoint: &Endpoint,
         }
         UpstreamHttp::H2 => {
             head.version = Version::HTTP_2;
+            // hyper does not tell of a 100 over HTTP/2: the body is sent at once.
+            head.headers.remove(header::EXPECT);
             let host = head.headers.remove(header::HOST);
             let authority = host
                 .and_then(|host| uri::Authority::try_from(host.as_bytes()).ok())
@@ -273,10 +278,12 @@ mod tests {
     #[test]
     fn the_head_takes_the_form_its_upstream_speaks() {
         let endpoint = Endpoint { host: "::1".into(), port: 80 };
-        let (mut head, hop) = forwarded(Version::HTTP_11, &[("host", "a.example"), ("te", "trailers, deflate")]);
+        let sent = [("host", "a.example"), ("te", "trailers, deflate"), ("expect", "100-continue")];
+        let (mut head, hop) = forwarded(Version::HTTP_11, &sent);
         for_one_upstream(&mut head, &hop, &endpoint, UpstreamHttp::H2, true);
         assert_eq!(head.uri, "http://a.example/p?q");
         assert_eq!((values(&head, "host").len(), values(&head, "te")), (0, vec!["trailers"]));
+        assert!(!head.headers.contains_key("expect"));
 
         let (mut head, hop) = forwarded(Version::HTTP_10, &[]);
         for_one_upstream(&mut head, &hop, &endpoint, UpstreamHttp::H1, true);

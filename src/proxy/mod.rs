@@ -5,6 +5,8 @@
 //! with a [`serin-error`](REASON_HEADER) field that holds the reason: a word of
 //! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 408, 417, 431, 501: the client's fault;
 //! 500, 503: the proxy's own), or of [`Ending`](crate::measure::slot::Ending) where a version failed (502, 504).
+//!
+//! Of informational answers only 100 and 101 pass; 103 is dropped, as hyper's server cannot send it.
 
 use std::{
     fmt, io,

@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// Ticks between two looks at the clients' connections: 250 ms.
-const CONNECTIONS_EVERY: u32 = 10;
+const CONNECTIONS_EVERY: u64 = 10;
 /// Ticks between two looks at the idle connections to upstreams: 1 s.
-const POOLS_EVERY: u32 = 40;
+const POOLS_EVERY: u64 = 40;
 /// Requests under way on one worker.
 const REQUESTS_MAX: usize = 20_000;
 /// Threads for name lookups.
@@ -118,7 +118,7 @@ async fn run(index: usize, publication: &Publication, hub: Arc<Hub>, mut inbox: 
 async fn keep_time(worker: Rc<Worker>) {
     let mut beat = interval(TICK);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for tick in 1_u32.. {
+    for tick in 1_u64.. {
         beat.tick().await;
         worker.ticks.tick();
         if tick.is_multiple_of(CONNECTIONS_EVERY) {

@@ -6,14 +6,17 @@ use std::sync::{
 };
 
 use serin::measure::slot::Ending;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use super::rig::{Rig, read_head, read_until, scripted, soon};
 
 const PIECE: usize = 16 * 1024;
-const SIZE: usize = 96 * 1024 * 1024;
-/// What kernels on four sockets and the proxy may hold between the two ends.
-const UNDERWAY_MAX: usize = 32 * 1024 * 1024;
+const SIZE: usize = 128 * 1024 * 1024;
+/// What the kernel may hold of it in the proxy's two sockets (Linux lets a receiving one grow to 32 MiB).
+const UNDERWAY_MAX: usize = 48 * 1024 * 1024;
 
 #[tokio::test]
 async fn each_piece_passes_as_it_comes() {
@@ -49,6 +52,7 @@ async fn a_slow_reader_slows_the_upstream() {
     let upstream = scripted(move |_, mut stream| {
         let counted = Arc::clone(&counted);
         async move {
+            narrow(&stream);
             read_head(&mut stream).await;
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE}\r\n\r\n");
             stream.write_all(head.as_bytes()).await.unwrap();
@@ -61,6 +65,7 @@ async fn a_slow_reader_slows_the_upstream() {
     .await;
     let rig = Rig::to(upstream);
     let mut client = rig.connect().await;
+    narrow(&client);
     client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     read_head(&mut client).await;
     take_slowly(&mut client, &written).await;
@@ -74,6 +79,7 @@ async fn a_slow_upstream_slows_the_client() {
     let upstream = scripted(move |_, mut stream| {
         let counted = Arc::clone(&counted);
         async move {
+            narrow(&stream);
             read_head(&mut stream).await;
             take_slowly(&mut stream, &counted).await;
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
@@ -82,6 +88,7 @@ async fn a_slow_upstream_slows_the_client() {
     .await;
     let rig = Rig::to(upstream);
     let mut client = rig.connect().await;
+    narrow(&client);
     client.write_all(format!("PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: {SIZE}\r\n\r\n").as_bytes()).await.unwrap();
     for _ in 0..SIZE / PIECE {
         client.write_all(&[b'x'; PIECE]).await.unwrap();
@@ -91,8 +98,15 @@ async fn a_slow_upstream_slows_the_client() {
     rig.ended("v1", &[(Ending::Answered, 1)]).await;
 }
 
+/// Keeps the kernel from holding much on the test's own side.
+fn narrow(stream: &TcpStream) {
+    let socket = socket2::SockRef::from(stream);
+    socket.set_recv_buffer_size(256 * 1024).unwrap();
+    socket.set_send_buffer_size(256 * 1024).unwrap();
+}
+
 /// Reads the whole body, and lets the other end run ahead as far as it can before each part.
-async fn take_slowly(from: &mut tokio::net::TcpStream, written: &AtomicUsize) {
+async fn take_slowly(from: &mut TcpStream, written: &AtomicUsize) {
     let mut piece = vec![0; 8 * 1024 * 1024];
     for nth in 0..SIZE / piece.len() {
         let taken = nth * piece.len();
