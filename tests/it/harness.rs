@@ -206,7 +206,7 @@ impl Client {
         let port = self.stream.get_ref().peer_addr()?.port();
         let mut head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n");
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         head.push_str("\r\n");
         self.stream.get_mut().write_all(head.as_bytes())?;

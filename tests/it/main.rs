@@ -1,5 +1,7 @@
 //! The product as its users meet it: the real binary, real sockets, real upstreams.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
 mod admin;
 mod cli;
 mod harness;

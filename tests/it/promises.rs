@@ -352,7 +352,7 @@ fn shares_are_within_four_standard_deviations() {
             client.join().unwrap();
         }
         assert_eq!(failed.load(Relaxed), 0);
-        let seen = (v2.requests() - before) as f64;
+        let seen = f64::from(u32::try_from(v2.requests() - before).unwrap());
         let (mean, deviation) = (100_000.0 * share, (100_000.0 * share * (1.0 - share)).sqrt());
         assert!((seen - mean).abs() <= 4.0 * deviation, "{text}: {seen} of 100000");
     }

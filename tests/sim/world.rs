@@ -219,8 +219,8 @@ pub fn version(name: &str) -> VersionName {
     VersionName::new(name).unwrap()
 }
 
-pub fn wish(name: &str) -> Option<Wish> {
-    Some(Wish { version: version(name), revision: String::new() })
+pub fn wish(name: &str) -> Wish {
+    Wish { version: version(name), revision: String::new() }
 }
 
 pub fn weight(text: &str) -> Step {
@@ -242,7 +242,7 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
         name: ServiceName::new("web").unwrap(),
         versions: versions.into(),
         stable: version("v1"),
-        wish: wish("v2"),
+        wish: Some(wish("v2")),
         force_header: Some("x-canary".into()),
         sticky: None,
         timeouts: Timeouts::default(),
