@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     api,
+    control::handle::ReloadError,
     engine::{input::Command, names::ServiceName},
 };
 
@@ -67,8 +68,11 @@ pub(super) async fn reload(
             let message = format!("{} is in force", config.path);
             Ok(answer::document(api::ReloadReply { config, message }))
         }
-        Err(diagnostics) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "configInvalid", diagnostics)
-            .with_help("nothing has changed: the last good config stays in force")),
+        Err(ReloadError::Refused(diagnostics)) => {
+            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "configInvalid", diagnostics)
+                .with_help("nothing has changed: the last good config stays in force"))
+        }
+        Err(error @ ReloadError::Busy) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string())),
     }
 }
 

@@ -8,21 +8,19 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Global, exit::Exit, output::Trouble};
-use crate::api::{Document, ErrorBody, ErrorDetail, ServiceList};
-use crate::config;
+use crate::{
+    api::{Document, ErrorBody, ErrorDetail, ServiceList},
+    config,
+    outbound::{self, Limits},
+};
 
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:9900";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// From the request to the end of its answer. A command is answered after its fsync.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest answer that is taken.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A command is answered after its fsync, so an answer may take a while on a busy disk.
+const LIMITS: Limits =
+    Limits { connect: Duration::from_secs(5), total: Duration::from_secs(30), body_bytes: 16 * 1024 * 1024 };
 
 /// Where and as whom we ask.
 #[derive(Clone)]
@@ -35,6 +33,7 @@ struct Target {
 pub(super) struct Client {
     target: Target,
     runtime: tokio::runtime::Runtime,
+    http: outbound::Client,
 }
 
 /// Finds the running process: `--admin` and `SERIN_TOKEN`, else through the config file.
@@ -70,19 +69,19 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Trouble::new(Exit::Failed, format!("no async runtime: {error}")))?;
-        Ok(Self { target: locate(global)?, runtime })
+        Ok(Self { target: locate(global)?, runtime, http: outbound::Client::new(LIMITS) })
     }
 
     /// Reads a document.
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Document<T>, Trouble> {
-        let (status, body) = self.ask(Method::GET, path, Bytes::new())?;
+        let (status, body) = self.ask(&self.target, Method::GET, path, Bytes::new())?;
         self.read(status, &body)
     }
 
     /// Asks for a change.
     pub(super) fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<Document<T>, Trouble> {
         let body = serde_json::to_vec(body).map_err(|error| Trouble::new(Exit::Failed, error.to_string()))?;
-        let (status, body) = self.ask(Method::POST, path, body.into())?;
+        let (status, body) = self.ask(&self.target, Method::POST, path, body.into())?;
         self.read(status, &body)
     }
 
@@ -96,7 +95,7 @@ impl Client {
             }
             None => (self.target.clone(), path.to_owned()),
         };
-        let (status, body) = self.runtime.block_on(whole(&target, Method::GET, &path, Bytes::new()))?;
+        let (status, body) = self.ask(&target, Method::GET, &path, Bytes::new())?;
         Ok((status, String::from_utf8_lossy(&body).into_owned()))
     }
 
@@ -108,26 +107,20 @@ impl Client {
         after: u64,
         mut each: impl FnMut(bool, &str) -> Result<(), Trouble>,
     ) -> Result<(), Trouble> {
+        let broken = |error| unreachable(&self.target, &error);
+        let request = request(&self.target, Method::GET, path, Bytes::new(), Some(after))?;
         self.runtime.block_on(async {
-            let head = request(&self.target, Method::GET, path, Bytes::new(), Some(after))?;
-            let response = tokio::time::timeout(ANSWER_TIMEOUT, send(&self.target, head))
-                .await
-                .map_err(|_| unreachable(&self.target, "no answer"))??;
-            let status = response.status();
-            let mut body = response.into_body();
-            if !status.is_success() {
-                let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-                let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-                return Err(self.problem(status, &body));
-            }
-            let mut lines = SseLines::default();
-            while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|error| unreachable(&self.target, &error.to_string()))?;
-                for (kind, data) in lines.feed(frame.data_ref().map_or(&[][..], |data| data)) {
+            let (head, mut lines) = self.http.stream(request).await.map_err(broken)?.into_parts();
+            let mut event = StreamEvent::default();
+            let mut refusal = String::new();
+            while let Some(line) = lines.next().await.map_err(broken)? {
+                if !head.status.is_success() {
+                    refusal.push_str(&line);
+                } else if let Some((kind, data)) = event.feed(&line) {
                     each(kind == "lag", &data)?;
                 }
             }
-            Ok(())
+            if head.status.is_success() { Ok(()) } else { Err(self.problem(head.status, refusal.as_bytes())) }
         })
     }
 
@@ -145,8 +138,12 @@ impl Client {
         }
     }
 
-    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Trouble> {
-        self.runtime.block_on(whole(&self.target, method, path, body))
+    /// One request and its whole answer.
+    fn ask(&self, target: &Target, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Trouble> {
+        let request = request(target, method, path, body, None)?;
+        let answer = self.runtime.block_on(self.http.request(request)).map_err(|error| unreachable(target, &error))?;
+        let (head, body) = answer.into_parts();
+        Ok((head.status, body))
     }
 
     fn read<T: DeserializeOwned>(&self, status: StatusCode, body: &[u8]) -> Result<T, Trouble> {
@@ -186,34 +183,17 @@ impl Client {
     }
 }
 
-/// One request and its whole answer.
-async fn whole(target: &Target, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Trouble> {
-    let head = request(target, method, path, body, None)?;
-    let answer = async {
-        let response = send(target, head).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| unreachable(target, &error.to_string()))?;
-        Ok((status, body.to_bytes()))
-    };
-    let limit = crate::words::duration(ANSWER_TIMEOUT);
-    tokio::time::timeout(ANSWER_TIMEOUT, answer)
-        .await
-        .unwrap_or_else(|_| Err(unreachable(target, &format!("no answer within {limit}"))))
-}
-
 fn request(
     target: &Target,
     method: Method,
     path: &str,
     body: Bytes,
     after: Option<u64>,
-) -> Result<Request<Full<Bytes>>, Trouble> {
+) -> Result<Request<Bytes>, Trouble> {
     let authority = target.base.authority().map_or("", |authority| authority.as_str());
     let mut request = Request::builder()
         .method(method)
-        .uri(path)
-        .header(header::HOST, authority)
+        .uri(format!("http://{authority}{path}"))
         .header(header::USER_AGENT, concat!("serin/", env!("CARGO_PKG_VERSION")))
         .header("x-serin-actor", actor());
     if !body.is_empty() {
@@ -225,33 +205,15 @@ fn request(
     if let Some(after) = after {
         request = request.header("last-event-id", after);
     }
-    request.body(Full::new(body)).map_err(|error| {
+    request.body(body).map_err(|error| {
         Trouble::new(Exit::Usage, format!("this makes no request (is the token or a name malformed?): {error}"))
     })
 }
 
-/// One request on a connection of its own. The one place that opens a socket.
-async fn send(target: &Target, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, Trouble> {
-    let host = target.base.host().unwrap_or_default().trim_matches(['[', ']']);
-    let port = target.base.port_u16().unwrap_or(80);
-    let failed = |error: &dyn std::fmt::Display| unreachable(target, &error.to_string());
-    let stream = tokio::time::timeout(CONNECT_TIMEOUT, tokio::net::TcpStream::connect((host, port)))
-        .await
-        .map_err(|_| failed(&"no connection in time"))?
-        .map_err(|error| failed(&error))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
-    // Its end is seen by whoever reads the answer.
-    tokio::spawn(async move {
-        let _ = connection.await;
-    });
-    sender.send_request(request).await.map_err(|error| failed(&error))
-}
-
-fn unreachable(target: &Target, problem: &str) -> Trouble {
+fn unreachable(target: &Target, error: &outbound::Error) -> Trouble {
     let at = target.base.authority().map_or("", |authority| authority.as_str());
     let message = format!(
-        "no Serin answers at {at} ({problem}): is `serin run` running? (--admin URL or --config FILE choose another)"
+        "no Serin answers at {at} ({error}): is `serin run` running? (--admin URL or --config FILE choose another)"
     );
     Trouble::new(Exit::Unreachable, message)
 }
@@ -274,39 +236,26 @@ fn actor() -> String {
     if clean.is_empty() { "cli".to_owned() } else { clean }
 }
 
-/// The lines of a server-sent event stream, put together to events.
+/// One event of a server-sent event stream, put together from its lines.
 #[derive(Debug, Default)]
-struct SseLines {
-    line: Vec<u8>,
+struct StreamEvent {
     kind: String,
     data: String,
 }
 
-impl SseLines {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<(String, String)> {
-        let mut events = Vec::new();
-        for byte in bytes {
-            if *byte != b'\n' {
-                // A line longer than any answer is cut, and then fails to parse.
-                if self.line.len() < ANSWER_BYTES_MAX {
-                    self.line.push(*byte);
-                }
-                continue;
-            }
-            let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
-            let line = line.trim_end_matches('\r');
-            if line.is_empty() {
-                let (kind, data) = (std::mem::take(&mut self.kind), std::mem::take(&mut self.data));
-                if !data.is_empty() {
-                    events.push((kind, data));
-                }
-            } else if let Some(data) = line.strip_prefix("data:") {
-                self.data.push_str(data.trim_start());
-            } else if let Some(kind) = line.strip_prefix("event:") {
-                kind.trim().clone_into(&mut self.kind);
-            }
+impl StreamEvent {
+    /// Takes a line; gives kind and data when it ended an event.
+    fn feed(&mut self, line: &str) -> Option<(String, String)> {
+        if line.is_empty() {
+            let (kind, data) = (std::mem::take(&mut self.kind), std::mem::take(&mut self.data));
+            return (!data.is_empty()).then_some((kind, data));
         }
-        events
+        if let Some(data) = line.strip_prefix("data:") {
+            self.data.push_str(data.trim_start());
+        } else if let Some(kind) = line.strip_prefix("event:") {
+            kind.trim().clone_into(&mut self.kind);
+        }
+        None
     }
 }
 
@@ -315,14 +264,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_put_together_from_any_pieces() {
-        let stream = b": hello\n\nid: 7\ndata: {\"a\":1}\n\nevent: lag\r\ndata: {\"missed\":3}\r\n\r\n:\n\n";
+    fn events_are_put_together_from_their_lines() {
+        let stream = ": hello\n\nid: 7\ndata: {\"a\":1}\n\nevent: lag\ndata: {\"missed\":3}\n\n:\n\n";
+        let mut event = StreamEvent::default();
+        let events: Vec<_> = stream.lines().filter_map(|line| event.feed(line)).collect();
         let wanted = [(String::new(), "{\"a\":1}".to_owned()), ("lag".to_owned(), "{\"missed\":3}".to_owned())];
-        for size in [1, 2, 7, stream.len()] {
-            let mut lines = SseLines::default();
-            let events: Vec<_> = stream.chunks(size).flat_map(|piece| lines.feed(piece)).collect();
-            assert_eq!(events, wanted, "in pieces of {size}");
-        }
+        assert_eq!(events, wanted);
     }
 
     #[test]

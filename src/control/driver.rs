@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 
 use super::{
     effects::{Alarm, Hands},
-    handle::{CommandError, ConfigStatus, HISTORY_MAX, Handle, Message, Shared},
+    handle::{CommandError, ConfigStatus, HISTORY_MAX, Handle, Message, ReloadError, Shared},
     source::Source,
 };
 use crate::{
@@ -149,7 +149,7 @@ impl Driver {
                 let _gone = answer.send(outcome);
             }
             Message::Reload(answer) => {
-                let _gone = answer.send(self.reload());
+                let _gone = answer.send(self.reload().map_err(ReloadError::Refused));
             }
         }
     }

@@ -51,13 +51,24 @@ pub enum CommandError {
     Busy,
 }
 
+/// Why a reload did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReloadError {
+    /// The file was refused; the diagnostics as text. The former settings stay in force.
+    #[error("{0}")]
+    Refused(String),
+    /// The process is going down, or too many commands wait.
+    #[error("the control plane does not take commands now; try again")]
+    Busy,
+}
+
 /// A message to the driver.
 #[derive(Debug)]
 pub enum Message {
     /// Carry this out and answer once it is persisted and published; the answer is the last event of it, if any.
     Command(Command, oneshot::Sender<Result<Option<Event>, CommandError>>),
     /// Read the file again and answer with what came of it: the diagnostics as text on refusal.
-    Reload(oneshot::Sender<Result<(), String>>),
+    Reload(oneshot::Sender<Result<(), ReloadError>>),
 }
 
 /// The shared side.
@@ -135,11 +146,10 @@ impl Handle {
     /// Reads the file again now.
     ///
     /// # Errors
-    /// The diagnostics as text when the file is refused; the old settings stay in force.
-    pub async fn reload(&self) -> Result<(), String> {
+    /// When the file is refused, or when the driver is gone or swamped.
+    pub async fn reload(&self) -> Result<(), ReloadError> {
         let (answer, answered) = oneshot::channel();
-        let gone = || "the control plane does not take commands now; try again".to_owned();
-        self.inbox.try_send(Message::Reload(answer)).map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        self.inbox.try_send(Message::Reload(answer)).map_err(|_| ReloadError::Busy)?;
+        answered.await.map_err(|_| ReloadError::Busy)?
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use serin::{
     admin::{self, AdminState},
     config::settings::Secret,
-    control::handle::{CommandError, ConfigStatus, Handle, LAG_MAX, Message, Shared},
+    control::handle::{CommandError, ConfigStatus, Handle, LAG_MAX, Message, ReloadError, Shared},
     engine::{
         event::{Cause, Event, EventKind},
         input::{Command, Refusal, Verb},
@@ -209,7 +209,7 @@ impl Driver {
                 Message::Reload(answer) => {
                     self.reloads.fetch_add(1, SeqCst);
                     let error = self.shared.config.load().error.clone();
-                    drop(answer.send(error.map_or(Ok(()), Err)));
+                    drop(answer.send(error.map_or(Ok(()), |text| Err(ReloadError::Refused(text)))));
                 }
             }
         }
