@@ -203,11 +203,12 @@ fn check_in_full(check: &CheckView, canary: &str) -> String {
             format!("{} of the evidence needed, {requests}", whole_percent(evidence(check)))
         }
         (_, Verdict::NoData, value) => {
-            let value = value.map_or_else(String::new, |value| format!("{} so far, but ", amount(value, check.unit)));
+            let value = value.map_or_else(|| "no data".to_owned(), |value| amount(value, check.unit));
+            let needed = check.min_requests.max(1);
             format!(
-                "{value}silent until {} of {} are in{stable}",
-                number(check.requests),
-                counted(check.min_requests, "request")
+                "{value} so far; judged from {} on, {} are in{stable}",
+                counted(needed, "request"),
+                number(check.requests)
             )
         }
         (Unit::Count, _, value) => format!("{} now", amount(value.unwrap_or(0.0), Unit::Count)),

@@ -3,10 +3,6 @@
 use std::{
     net::SocketAddr,
     num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
     thread,
     time::{Duration, Instant},
 };
@@ -325,35 +321,65 @@ fn a_dead_upstream_is_named_in_the_answer_the_log_and_the_metrics() {
     assert!(serin.log().contains(&format!("127.0.0.1:{dead}")), "{}", serin.log());
 }
 
-/// 100,000 requests at each weight over keep-alive connections; counted by the upstream.
-#[test]
-fn shares_are_within_four_standard_deviations() {
+/// 100,000 requests at each weight, counted by the upstream, within four standard deviations.
+fn shares_hold(send: impl Fn(u16)) {
     let (v1, v2) = (toy("v1", Failing::Never), toy("v2", Failing::Never));
     let serin = Serin::start(&twelve_lines(&v1.address().to_string(), &v2.address().to_string(), "v2", "[1%]", "1h"));
     for (text, share) in [("1%", 0.01_f64), ("5%", 0.05), ("0.01%", 0.0001)] {
         assert!(serin.cli(&["set-weight", "web", text]).status.success());
-        let before = v2.requests();
-        let failed = Arc::new(AtomicU64::new(0));
-        let stop = Arc::new(AtomicBool::new(false));
-        let clients: Vec<_> = (0..8)
-            .map(|_| {
-                let (failed, stop, port) = (Arc::clone(&failed), Arc::clone(&stop), serin.port);
-                thread::spawn(move || {
-                    let mut client = Client::connect(port).unwrap();
-                    for _ in 0..12_500 {
-                        if stop.load(Relaxed) || client.send("/", &[]).map_or(0, |answer| answer.status) != 200 {
-                            failed.fetch_add(1, Relaxed);
-                        }
-                    }
-                })
-            })
-            .collect();
-        for client in clients {
-            client.join().unwrap();
-        }
-        assert_eq!(failed.load(Relaxed), 0);
-        let seen = f64::from(u32::try_from(v2.requests() - before).unwrap());
+        let (canary, all) = (v2.requests(), v1.requests() + v2.requests());
+        send(serin.port);
+        assert_eq!(v1.requests() + v2.requests() - all, REQUESTS as u64, "each request reaches one version");
+        let seen = f64::from(u32::try_from(v2.requests() - canary).unwrap());
         let (mean, deviation) = (100_000.0 * share, (100_000.0 * share * (1.0 - share)).sqrt());
         assert!((seen - mean).abs() <= 4.0 * deviation, "{text}: {seen} of 100000");
+    }
+}
+
+const REQUESTS: usize = 100_000;
+
+#[test]
+fn shares_hold_over_keep_alive_connections() {
+    shares_hold(|port| {
+        let clients = (0..8).map(|_| {
+            thread::spawn(move || {
+                let mut client = Client::connect(port).unwrap();
+                for _ in 0..REQUESTS / 8 {
+                    assert_eq!(client.send("/", &[]).unwrap().status, 200);
+                }
+            })
+        });
+        clients.collect::<Vec<_>>().into_iter().for_each(|client| client.join().unwrap());
+    });
+}
+
+#[test]
+fn shares_hold_over_one_http2_connection() {
+    shares_hold(|port| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let (client, connection) = h2::client::handshake(stream).await.unwrap();
+            tokio::spawn(connection);
+            let streams = (0..50).map(|_| tokio::spawn(ask(client.clone(), port, REQUESTS / 50)));
+            for stream in streams.collect::<Vec<_>>() {
+                stream.await.unwrap();
+            }
+        });
+    });
+}
+
+/// So many requests, one after the other, each on a stream of its own.
+async fn ask(client: h2::client::SendRequest<bytes::Bytes>, port: u16, times: usize) {
+    for _ in 0..times {
+        let request = http::Request::get(format!("http://127.0.0.1:{port}/")).body(()).unwrap();
+        let mut ready = client.clone().ready().await.unwrap();
+        let (response, _) = ready.send_request(request, true).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut body = response.into_body();
+        while let Some(data) = body.data().await {
+            body.flow_control().release_capacity(data.unwrap().len()).unwrap();
+        }
     }
 }
