@@ -18,6 +18,7 @@ mod status;
 mod toy;
 mod try_;
 mod value;
+mod wait;
 mod why;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -86,6 +87,7 @@ enum Verb {
     Retry(act::RetryArgs),
     Undo(act::UndoArgs),
     SetWeight(act::SetWeightArgs),
+    Wait(wait::Args),
     Reload(reload::Args),
     Healthcheck(healthcheck::Args),
     Toy(toy::Args),
@@ -111,6 +113,7 @@ impl Verb {
             Self::Retry(args) => output::finish(act::run(args, global)),
             Self::Undo(args) => output::finish(act::run(args, global)),
             Self::SetWeight(args) => output::finish(act::run(args, global)),
+            Self::Wait(args) => output::finish(wait::run(args, global)),
             Self::Reload(args) => output::finish(reload::run(args, global)),
             Self::Healthcheck(args) => output::finish(healthcheck::run(args, global)),
             Self::Toy(args) => toy::run(args),
@@ -124,7 +127,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Serve", &["run", "demo", "try", "check"]),
     ("Look", &["status", "why", "history", "events"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
-    ("Operate and test", &["reload", "healthcheck", "toy", "load"]),
+    ("Operate and test", &["wait", "reload", "healthcheck", "toy", "load"]),
 ];
 
 const AFTER_HELP: &str = "\

@@ -27,6 +27,7 @@ use crate::{
     measure::Reader,
     publish::Publication,
     store::{self, Store},
+    words,
 };
 
 /// How often traffic is looked at.
@@ -243,8 +244,10 @@ impl Driver {
 
 fn stale(recovered: &store::Recovered, now: Timestamp, max_age: Duration) -> Option<String> {
     let away = now.since(recovered.latest);
-    (!recovered.first_start && away > max_age)
-        .then(|| format!("the state is {} hours old, more than state.maxAge allows", away.as_secs() / 3600))
+    (!recovered.first_start && away > max_age).then(|| {
+        let (away, max_age) = (words::duration(away), words::duration(max_age));
+        format!("the state is {away} old, and state.maxAge allows {max_age}")
+    })
 }
 
 /// Settings that only a new process takes up.

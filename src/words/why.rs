@@ -111,9 +111,19 @@ fn paused(service: &ServiceView, rollout: &RolloutView, because: Option<Because<
     lines.extend(checks(service, rollout, style));
     lines.extend(measured(service));
     lines.push("It goes nowhere by itself. To go on:".to_owned());
-    lines.push(format!("  serin resume {name}   goes on with the plan from here"));
-    lines.push(format!("  serin promote {name}  goes to the next step at once"));
-    lines.push(format!("  serin abort {name}    gives all traffic to {}", service.stable));
+    // Where the rollout stood is not known then, so it cannot be gone on with.
+    let untrusted = because.is_some_and(|because| matches!(because.event.cause, Cause::Storage(_)));
+    match &service.canary {
+        Some(canary) if untrusted => {
+            lines.push(format!("  serin start {name} --to {canary}   begins it again from step 1"));
+            lines.push(format!("  serin abort {name}   gives it up; {} serves all as it does now", service.stable));
+        }
+        _ => {
+            lines.push(format!("  serin resume {name}   goes on with the plan from here"));
+            lines.push(format!("  serin promote {name}  goes to the next step at once"));
+            lines.push(format!("  serin abort {name}    gives all traffic to {}", service.stable));
+        }
+    }
     lines
 }
 

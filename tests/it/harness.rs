@@ -15,7 +15,11 @@ use serde_json::Value;
 
 /// Longest wait for anything that must happen soon; only a broken build or a stopped machine reaches it.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-const BINARY: &str = env!("CARGO_BIN_EXE_serin");
+
+/// The binary under test: the one built for the tests, or another build of it named by `SERIN_BINARY`.
+pub fn binary() -> String {
+    std::env::var("SERIN_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_serin").to_owned())
+}
 
 /// A free port under the ephemeral range, so that no outgoing connection takes it while a server restarts.
 pub fn free_port() -> u16 {
@@ -87,7 +91,7 @@ impl Serin {
 
     pub fn spawn(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        let child = Command::new(BINARY)
+        let child = Command::new(binary())
             .args(["run", "--config"])
             .arg(self.file())
             .stdin(Stdio::null())
@@ -170,7 +174,7 @@ impl Drop for Serin {
 
 /// The binary with a verb, without a config from the environment.
 pub fn serin(args: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(args).env_remove("SERIN_CONFIG").env_remove("SERIN_TOKEN").env("NO_COLOR", "1");
     command
 }
