@@ -51,6 +51,8 @@ fn reverted_after() -> Duration {
     let first_failure = eventually("a first failure", || (bad.failures() > 0).then(Instant::now));
     eventually("the canary's withdrawal", || (serin.status()["phase"] == "Degraded").then_some(()));
     let took = first_failure.elapsed();
+    // What was sent before the abort may still lie in the canary's sockets.
+    served_more(&load);
     let reached = bad.requests();
     served_more(&load);
     assert_eq!(bad.requests(), reached, "no request reaches the canary after its abort is published");
@@ -61,8 +63,11 @@ fn reverted_after() -> Duration {
 
 #[test]
 fn a_canary_that_fails_half_is_gone_within_six_seconds_in_nine_of_ten_runs() {
-    let runs: Vec<_> = (0..10).map(|_| thread::spawn(reverted_after)).collect();
-    let times: Vec<Duration> = runs.into_iter().map(|run| run.join().unwrap()).collect();
+    let five_at_once = || {
+        let runs: Vec<_> = (0..5).map(|_| thread::spawn(reverted_after)).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect::<Vec<Duration>>()
+    };
+    let times = [five_at_once(), five_at_once()].concat();
     let in_time = times.iter().filter(|took| **took <= Duration::from_secs(6)).count();
     assert!(in_time >= 9, "{in_time} of 10 in time: {times:?}");
 }
