@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use super::{exit::Exit, interrupt};
+use super::{exit::Exit, interrupt, output};
 use crate::demo::{
     screen::Screen,
     show::{self, Ending, Pace},
@@ -34,12 +34,12 @@ pub fn run(args: &Args) -> Exit {
     match show::play(pace, &mut Screen::new(args.plain), &interrupted) {
         Ok(Ending::AsTold) => Exit::Done,
         Ok(Ending::Otherwise) => {
-            eprintln!("error: the show did not end as told");
+            output::note("the show did not end as told");
             Exit::Failed
         }
         Ok(Ending::Interrupted) => Exit::Failed,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(&error.to_string());
             Exit::Failed
         }
     }

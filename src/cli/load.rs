@@ -9,7 +9,12 @@ use std::{
 use http::Uri;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Global, exit::Exit, output::Format, value};
+use super::{
+    Global,
+    exit::Exit,
+    output::{self, Format},
+    value,
+};
 use crate::demo::load::{Arrivals, Load, LoadSpec, Summary};
 
 /// Sends requests at a steady rate, whatever the answers do, and sums up what came of them
@@ -59,7 +64,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
     match send(args).and_then(|summary| Ok(print(args, global.output, &summary, &mut io::stdout().lock())?)) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(&error.to_string());
             Exit::Failed
         }
     }

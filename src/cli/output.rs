@@ -67,6 +67,12 @@ pub(super) fn note(message: &str) {
     }
 }
 
+/// A line on stderr that is no error.
+pub(super) fn remark(line: &str) {
+    // Nowhere left to say that it cannot be said.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Writes data to stdout.
 pub(super) fn print(text: &str) -> Result<(), Trouble> {
     let mut stdout = std::io::stdout().lock();

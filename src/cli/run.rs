@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use tracing::{error, info};
 
-use super::{Global, exit::Exit};
+use super::{Global, exit::Exit, output};
 use crate::{
     config,
     server::{Server, Source, StartError},
@@ -35,25 +35,25 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
     let file = match config::locate(global.config.as_deref(), Path::new(""), &config::process_environment) {
         Ok(file) => file,
         Err(not_found) => {
-            eprintln!("error: {not_found}\n  `serin demo` shows a file and what it does");
+            output::note(&format!("{not_found}\n  `serin demo` shows a file and what it does"));
             return Exit::ConfigInvalid;
         }
     };
     let source = match Source::read(&file) {
         Ok(source) => source,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            output::note(&diagnostics.to_string());
             return Exit::ConfigInvalid;
         }
     };
     if let Err(error) = telemetry::start(if args.log_json { LogFormat::Json } else { LogFormat::Text }) {
-        eprintln!("error: {error}");
+        output::note(&error.to_string());
         return Exit::Usage;
     }
     let server = match Server::start(source) {
         Ok(server) => server,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(&error.to_string());
             return if matches!(error, StartError::Control(_)) { Exit::ConfigInvalid } else { Exit::Failed };
         }
     };

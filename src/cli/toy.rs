@@ -4,7 +4,7 @@ use std::{net::SocketAddr, num::NonZeroU32, time::Duration};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{exit::Exit, value};
+use super::{exit::Exit, output, value};
 use crate::demo::toy::{Failing, Toy, ToySpec};
 
 /// Serves a toy version of an HTTP service, to try a canary with
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Exit {
     match serve(args) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(&error.to_string());
             Exit::Failed
         }
     }
@@ -59,7 +59,7 @@ fn serve(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        eprintln!("{} had {} requests and failed {}", args.name, toy.requests(), toy.failures());
+        output::remark(&format!("{} had {} requests and failed {}", args.name, toy.requests(), toy.failures()));
         Ok(())
     })
 }

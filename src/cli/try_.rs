@@ -8,10 +8,14 @@ use std::{
     time::Duration,
 };
 
-use super::{exit::Exit, interrupt};
+use bytes::Bytes;
+use http::{Request, Uri, uri::PathAndQuery};
+
+use super::{exit::Exit, interrupt, output};
 use crate::{
     demo::{screen::Screen, stage::Script, trial},
     engine::event::EventKind,
+    outbound::{Client, Limits},
 };
 
 /// Try a canary beside a stable service of your own, without a config file.
@@ -49,6 +53,12 @@ pub struct Args {
 
 /// Plays the trial.
 pub fn run(args: &Args) -> Exit {
+    for (which, url) in [("STABLE_URL", &args.stable), ("CANARY_URL", &args.canary)] {
+        if let Err((exit, problem)) = answers(url) {
+            output::note(&format!("{which} {problem}"));
+            return exit;
+        }
+    }
     let script = Script {
         listen: args.listen,
         versions: vec![("stable".to_owned(), base(&args.stable)), ("canary".to_owned(), base(&args.canary))],
@@ -65,7 +75,7 @@ pub fn run(args: &Args) -> Exit {
             .open(file)
             .and_then(|mut to| std::io::Write::write_all(&mut to, kept.as_bytes()))
         {
-            eprintln!("error: cannot write {}: {error}", file.display());
+            output::note(&format!("cannot write {}: {error}", file.display()));
             return Exit::Failed;
         }
     }
@@ -76,10 +86,29 @@ pub fn run(args: &Args) -> Exit {
         Ok(Some(EventKind::Aborted)) => Exit::Aborted,
         Ok(_) => Exit::Failed,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(&error.to_string());
             Exit::Failed
         }
     }
+}
+
+/// Whether anything answers there: a typing error is said before any user-like request fails on it.
+fn answers(url: &str) -> Result<(), (Exit, String)> {
+    let usage = |problem: &str| (Exit::Usage, format!("`{url}` {problem}"));
+    let uri: Uri = base(url).parse().map_err(|_| usage("is no URL: write it as http://HOST:PORT"))?;
+    if uri.scheme_str() != Some("http") || uri.authority().is_none() {
+        return Err(usage("cannot be tried: write it as http://HOST:PORT"));
+    }
+    if !matches!(uri.path_and_query().map(PathAndQuery::as_str), None | Some("/")) {
+        return Err(usage("has a path: name the service alone, as http://HOST:PORT"));
+    }
+    let failed = |problem: String| (Exit::Failed, problem);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| failed(format!("cannot be asked: {error}")))?;
+    let request = Request::get(uri).body(Bytes::new()).map_err(|error| failed(format!("cannot be asked: {error}")))?;
+    // Any answer will do: which ones count as errors is for the trial to see.
+    let answer = runtime.block_on(Client::new(Limits::default()).stream(request));
+    answer.map(|_| ()).map_err(|error| failed(format!("does not answer: {error}")))
 }
 
 /// People paste a URL with its slash; an endpoint has no path.

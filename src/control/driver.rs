@@ -105,8 +105,15 @@ impl Driver {
         let history: VecDeque<Event> = recovered.history.into_iter().skip(surplus).collect();
         let (handle, shared, inbox) = Handle::new(engine.view(now), status, history);
         let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
-        hands.carry_out(effects).map_err(|Alarm(trouble)| StartError::Storage(trouble))?;
-        let driver = Self { engine, hands, reader, clock, shared, inbox, source, watcher, saved: now };
+        let remembers = hands.remembered().sequence > 0;
+        let started = hands.carry_out(effects);
+        let mut driver = Self { engine, hands, reader, clock, shared, inbox, source, watcher, saved: now };
+        match started {
+            Ok(_) => {}
+            // A full disk must not take down what is known to be stable.
+            Err(Alarm(trouble)) if remembers => driver.fall_back(&trouble, now),
+            Err(Alarm(trouble)) => return Err(StartError::Storage(trouble)),
+        }
         driver.show();
         Ok((driver, handle, publication))
     }

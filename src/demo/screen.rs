@@ -34,8 +34,8 @@ impl Screen {
 
     /// A line that stays.
     pub fn say(&mut self, line: &str) {
-        self.wipe();
-        println!("{line}");
+        let wiped = self.wiped();
+        show(&format!("{wiped}{line}\n"));
     }
 
     /// An event in words; stays.
@@ -51,20 +51,27 @@ impl Screen {
         if !self.live {
             return;
         }
-        self.wipe();
+        let wiped = self.wiped();
         let picture = picture(service, self.style);
         self.drawn = picture.lines().count();
-        print!("{picture}");
-        // A closed terminal ends the show by its signal.
-        let _closed = io::stdout().flush();
+        // Long lines are cut by the terminal: a wrapped one would be a line more than is wiped.
+        show(&format!("{wiped}\x1b[?7l{picture}\x1b[?7h"));
     }
 
-    fn wipe(&mut self) {
-        if self.drawn > 0 {
-            print!("\x1b[{}A\x1b[J", self.drawn);
-            self.drawn = 0;
+    /// What takes the last picture away.
+    fn wiped(&mut self) -> String {
+        match std::mem::take(&mut self.drawn) {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A\x1b[J"),
         }
     }
+}
+
+/// In one write, so that an interrupt leaves the terminal as it was. A reader that has gone away misses the rest of the
+/// show, which plays on to its end.
+fn show(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _gone = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// Phase, a bar of the weights, and a row for each version with a part in it.

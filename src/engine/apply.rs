@@ -109,6 +109,13 @@ impl Engine {
                 self.services[at].accepts(plan)?;
             }
         }
+        let gone = self.services.iter().find(|known| plans.iter().all(|plan| plan.name != *known.name()));
+        if let Some(gone) = gone {
+            return Err(Refusal::NotNow(format!(
+                "service `{}` is being served and cannot be removed or renamed by a reload; stop, change the file, and start again",
+                gone.name()
+            )));
+        }
         let recovered = self.recovered.take();
         let (distrust, evidence) = match recovered {
             Some(recovered) => {
@@ -120,7 +127,7 @@ impl Engine {
         let mut former = std::mem::take(&mut self.services);
         for plan in plans {
             if let Some(at) = of(&former, &plan) {
-                let mut service = former.swap_remove(at);
+                let mut service = former.remove(at);
                 service.reconfigure(plan, log);
                 self.services.push(service);
                 continue;
@@ -133,7 +140,6 @@ impl Engine {
             };
             self.services.push(Service::take_up(plan, known, log));
         }
-        self.absent.extend(former.iter().map(Service::memory));
         Ok(())
     }
 

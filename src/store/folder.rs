@@ -102,7 +102,13 @@ impl Folder {
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         create(dir).map_err(|source| OpenError::Create { dir: dir.to_owned(), source })?;
         let folder = Self { dir: dir.to_owned(), lock: lock(dir)? };
-        folder.try_writing().map_err(|source| OpenError::NotWritable { path: dir.to_owned(), source })?;
+        match folder.try_writing() {
+            // What is remembered can still be read and served; the first decision says that it cannot be written.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && folder.path(WRITE_TOKEN).exists() => {
+                tracing::error!("{} cannot be written: {error}", dir.display());
+            }
+            tried => tried.map_err(|source| OpenError::NotWritable { path: dir.to_owned(), source })?,
+        }
         Ok(folder)
     }
 

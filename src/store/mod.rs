@@ -100,13 +100,18 @@ impl Store {
         let Replay { state, journal_end, journal_records, .. } = replay;
         let journal = Journal::open(&folder, journal_end, journal_records)
             .map_err(|source| OpenError::NotWritable { path: folder.path(JOURNAL), source })?;
+        // Evidence is saved each second of a life that began with a decision.
+        let lost = state.memory.sequence == 0 && state.trouble.is_none() && evidence.at != Timestamp::default();
+        let lost = lost.then(|| {
+            format!("nothing is remembered, although serin ran in {} before: its journal is gone", dir.display())
+        });
         let recovered = Recovered {
             memory: state.memory.clone(),
             latest: state.latest().max(evidence.at),
             evidence: evidence.services,
             history: state.history.clone(),
-            first_start: state.memory.sequence == 0 && state.trouble.is_none(),
-            trouble: state.trouble.clone(),
+            first_start: state.memory.sequence == 0 && state.trouble.is_none() && lost.is_none(),
+            trouble: state.trouble.clone().or(lost),
         };
         Ok((Self { folder, journal, state, compaction: COMPACTION, retry_at: 0 }, recovered))
     }

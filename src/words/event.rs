@@ -19,7 +19,7 @@ pub fn sentence(event: &Event, before: Option<Weight>) -> String {
     let at_before = before.filter(|before| *before != Weight::ZERO).map_or_else(String::new, |at| format!(" at {at}"));
     let step = event.step.map_or_else(String::new, |step| format!(", step {step}"));
     let what = match event.kind {
-        EventKind::Initialized => format!("{stable} is stable: first start with an empty state folder"),
+        EventKind::Initialized => format!("{stable} is stable: nothing was known of {} before", event.service),
         EventKind::Started => format!("{who} started at {weight} (revision {}; {stable} is stable)", event.revision),
         EventKind::WeightChanged => match before {
             Some(before) if before > weight => format!("{who} goes back from {before} to {weight}{step}"),
@@ -238,7 +238,7 @@ mod tests {
     fn each_kind_has_its_sentence() {
         let person = |verb| Cause::Person { verb, actor: "ann".into(), reason: String::new() };
         let rows = [
-            (EventKind::Initialized, Cause::File, "0%", None, "v1 is stable: first start with an empty state folder"),
+            (EventKind::Initialized, Cause::File, "0%", None, "v1 is stable: nothing was known of web before"),
             (
                 EventKind::Started,
                 Cause::File,

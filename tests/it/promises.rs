@@ -151,7 +151,7 @@ fn fifty_kills_lose_no_decision() {
     let (v1, v2) = (toy("v1", Failing::Never), toy("v2", Failing::Never));
     let services = format!(
         "services:\n  web:\n    versions: {{ v1: \"http://{}\", v2: \"http://{}\" }}\n    stable: v1\n    canary: v2\n\
-         \x20   strategy:\n      canary:\n        steps: [{}]\n        guard: {{ versusStable: false }}\n",
+         \x20   strategy:\n      canary:\n        steps: [{}]\n        guard: {{ versusStable: false, consecutiveErrors: 0 }}\n",
         v1.address(),
         v2.address(),
         (1..=50)

@@ -78,9 +78,16 @@ impl Service {
                 self.promote(cause, log);
                 Ok(())
             }
+            Phase::Paused { kind: PauseKind::Weight, .. } => {
+                self.run_on(log);
+                let steps = self.plan.strategy.steps.len();
+                let next = self.step_above().unwrap_or(steps);
+                self.enter(next, cause, log);
+                Ok(())
+            }
             Phase::Progressing(_) | Phase::Paused { .. } => {
                 self.run_on(log);
-                let next = self.next_step();
+                let next = self.rollout().map_or(0, |rollout| rollout.step + 1);
                 self.enter(next, cause, log);
                 Ok(())
             }
@@ -108,10 +115,14 @@ impl Service {
         self.run_on(log);
         let about = self.rollout().map(|rollout| rollout.target.version.clone());
         match kind {
-            PauseKind::Step | PauseKind::Weight => {
-                let next = self.next_step();
+            PauseKind::Step => {
+                let next = self.rollout().map_or(0, |rollout| rollout.step + 1);
                 self.enter(next, cause, log);
             }
+            PauseKind::Weight => match self.step_above() {
+                Some(next) => self.enter(next, cause, log),
+                None => self.resume_last_hold(cause, log),
+            },
             PauseKind::Guard => {
                 let weight = self.canary_weight();
                 self.traffic.forget_strata();
@@ -162,6 +173,12 @@ impl Service {
                 "a rollout is running: `abort` it first, which goes back to stable at once".to_owned(),
             ));
         }
+        if to == Some(self.standing.stable_since) {
+            return Err(not_now(format!(
+                "`{}` of revision {} is stable already",
+                self.standing.stable.version, self.standing.stable_since
+            )));
+        }
         let window = self.standing.earlier.iter().rev().take(ROLLBACK_WINDOW);
         let mut usable = window.filter(|(_, wish)| {
             wish.version != self.standing.stable.version && self.plan.version(&wish.version).is_some()
@@ -206,19 +223,25 @@ impl Service {
         };
     }
 
-    /// After a weight set by hand: the first step above it; else simply the next one.
-    fn next_step(&self) -> usize {
-        let Some(rollout) = self.rollout() else { return 0 };
+    /// The first step above a weight that was set by hand.
+    fn step_above(&self) -> Option<usize> {
+        let present = self.canary_weight();
+        let above = |step: &Step| matches!(step, Step::SetWeight(weight) if *weight > present);
+        self.plan.strategy.steps.iter().position(above)
+    }
+
+    /// A weight by hand above every step: what comes after the last weight is held in full at the weight as it is. Going
+    /// on is not promoting; who wants that says `promote`.
+    fn resume_last_hold(&mut self, cause: Cause, log: &mut Log<'_>) {
         let steps = &self.plan.strategy.steps;
-        let planned = steps.iter().take(rollout.step).rev().find_map(|step| match step {
-            Step::SetWeight(weight) => Some(*weight),
-            _ => None,
-        });
-        if planned.unwrap_or_default() == rollout.weight {
-            return rollout.step + 1;
-        }
-        let above = |step: &Step| matches!(step, Step::SetWeight(weight) if *weight > rollout.weight);
-        steps.iter().position(above).unwrap_or(steps.len())
+        let last_weight = steps.iter().rposition(|step| matches!(step, Step::SetWeight(_)));
+        let hold = last_weight.map_or(0, |at| at + 1).min(steps.len().saturating_sub(1));
+        let Some(rollout) = self.rollout_mut() else { return };
+        rollout.spent = rollout.running_for(log.now);
+        (rollout.step, rollout.since) = (hold, log.now);
+        (rollout.lacking_since, rollout.analysis) = (None, None);
+        let about = Some(rollout.target.version.clone());
+        self.note(EventKind::Resumed, cause, about, log);
     }
 
     fn no_rollout(&self, verb: &str) -> Refusal {

@@ -15,7 +15,11 @@ use crate::engine::{
     view::{CheckView, Unit, Verdict},
 };
 
-/// A threshold that has not had its minimum of requests.
+/// Requests without which the share test has not had its chance: three errors of twenty already tell at small shares,
+/// and none of none tells nothing.
+const SHARE_TEST_REQUESTS: u64 = 20;
+
+/// A check that has not had its minimum of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lack {
     pub(super) check: String,
@@ -54,7 +58,15 @@ impl Service {
         let guard = &self.plan.strategy.guard;
         let errors = guard.error_rate.iter().map(|limit| ("errorRate".to_owned(), limit.min_requests));
         let latency = guard.latency.iter().map(|limit| (quantile_name(limit.quantile), limit.min_requests));
-        let most = errors.chain(latency).filter(|(_, need)| have < *need).max_by_key(|(_, need)| *need);
+        let shares = guard.share_test.iter().map(|_| ("versusStable".to_owned(), SHARE_TEST_REQUESTS));
+        let run = Some(guard.consecutive_errors).filter(|limit| *limit > 0);
+        let run = run.map(|limit| ("consecutiveErrors".to_owned(), limit));
+        let most = errors
+            .chain(latency)
+            .chain(shares)
+            .chain(run)
+            .filter(|(_, need)| have < *need)
+            .max_by_key(|(_, need)| *need);
         most.map(|(check, need)| Lack { check, have, need })
     }
 

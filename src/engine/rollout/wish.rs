@@ -10,7 +10,7 @@ use crate::engine::{
     input::Refusal,
     memory::{EvidenceMemory, PhaseMemory, ServiceMemory},
     names::VersionName,
-    plan::{ServicePlan, Step, Wish},
+    plan::{Pause, ServicePlan, Step, Wish},
     stats::share_test::ShareTest,
     weight::Weight,
 };
@@ -125,7 +125,7 @@ impl Service {
         let running = matches!(self.phase, Phase::Progressing(_));
         if done(&steps) != done(&former.strategy.steps) {
             self.back_to_first_step(log);
-        } else if running && steps.get(step) != former.strategy.steps.get(step) {
+        } else if running && !same_kind(steps.get(step), former.strategy.steps.get(step)) {
             self.enter(step, Cause::File, log);
         }
     }
@@ -192,4 +192,10 @@ impl Service {
         }
         self.distrust(trouble, log);
     }
+}
+
+/// A hold that is only longer or shorter now is the same hold: its clock goes on.
+fn same_kind(now: Option<&Step>, before: Option<&Step>) -> bool {
+    let is_hold = |step: Option<&Step>| matches!(step, Some(Step::Pause(Pause::For(_) | Pause::Requests(_))));
+    now == before || (is_hold(now) && is_hold(before))
 }
