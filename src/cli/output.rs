@@ -108,6 +108,15 @@ pub(super) fn style(global: &Global) -> Style {
     Style { ascii: global.ascii || dumb, color }
 }
 
+/// Glyphs and colours for stderr.
+pub(super) fn style_of_stderr(global: &Global) -> Style {
+    let color = match global.color {
+        Color::Auto => AutoStream::choice(&std::io::stderr()) != ColorChoice::Never,
+        Color::Always | Color::Never => style(global).color,
+    };
+    Style { color, ..style(global) }
+}
+
 /// Whether a person looks at stdout.
 pub(super) fn is_live(global: &Global) -> bool {
     global.output == Format::Table && std::io::stdout().is_terminal()
