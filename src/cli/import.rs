@@ -54,12 +54,24 @@ struct Answer<'a> {
     report: &'a Report,
 }
 
-/// Imports the files.
-pub(super) fn run(args: &Args, global: &Global) -> Exit {
-    output::finish(imported(args, global))
+/// What is said, and how it ends.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    stdout: String,
+    stderr: String,
+    exit: Exit,
 }
 
-fn imported(args: &Args, global: &Global) -> Result<Exit, Trouble> {
+/// Imports the files.
+pub(super) fn run(args: &Args, global: &Global) -> Exit {
+    output::finish(imported(args, global).and_then(|said| {
+        // Nowhere left to say that it cannot be said.
+        let _ = std::io::stderr().write_all(said.stderr.as_bytes());
+        output::print(&said.stdout).map(|()| said.exit)
+    }))
+}
+
+fn imported(args: &Args, global: &Global) -> Result<Said, Trouble> {
     let invalid = |message: String| Trouble::new(Exit::ConfigInvalid, message);
     let mut inputs = Vec::new();
     for path in &args.files {
@@ -72,20 +84,18 @@ fn imported(args: &Args, global: &Global) -> Result<Exit, Trouble> {
         write(path, &config)?;
     }
     let is_shown = !args.explain && args.write.is_none() && !is_refused;
-    let answer = Answer { config: Some(&*config).filter(|_| is_shown), report: &report };
-    if global.output == Format::Table && is_shown {
+    let (stdout, mut stderr) = if global.output == Format::Table && is_shown {
         // Data to stdout, and what is to be said about it beside it.
-        let said = report.text(output::style_of_stderr(global));
-        let _ = write!(std::io::stderr(), "{said}");
-        output::print(&config)?;
+        (config, report.text(output::style_of_stderr(global)))
     } else {
-        output::show(global, &api::Document::new(answer), |style| report.text(style))?;
-    }
+        let answer = Answer { config: Some(&*config).filter(|_| is_shown), report: &report };
+        (output::rendered(global, &api::Document::new(answer), |style| report.text(style))?, String::new())
+    };
     if is_refused {
         let values = if report.dropped == 1 { "value was" } else { "values were" };
-        return Err(Trouble::new(Exit::Refused, format!("{} {values} dropped, and --strict is given", report.dropped)));
+        stderr += &format!("error: {} {values} dropped, and --strict is given: no config was made\n", report.dropped);
     }
-    Ok(Exit::Done)
+    Ok(Said { stdout, stderr, exit: if is_refused { Exit::Refused } else { Exit::Done } })
 }
 
 /// Writes a file that was not there.
@@ -116,26 +126,35 @@ mod tests {
         args: Args,
     }
 
-    fn exit(args: &[&str]) -> Exit {
-        let line = Line::try_parse_from(["import"].iter().chain(args)).unwrap();
-        imported(&line.args, &line.global).unwrap_or_else(|trouble| trouble.exit)
+    fn said(args: &[&str]) -> Said {
+        let line = Line::try_parse_from(["import", "--color", "never"].iter().chain(args)).unwrap();
+        imported(&line.args, &line.global).unwrap_or_else(|trouble| Said {
+            stdout: String::new(),
+            stderr: trouble.message().to_owned(),
+            exit: trouble.exit,
+        })
     }
+
+    const CANARY: &str =
+        "kind: Canary\nmetadata: { name: web }\nspec: { analysis: { stepWeight: 10, maxWeight: 50 } }\n";
 
     #[test]
     fn a_file_is_written_once_and_not_at_all_when_strict() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let exit = |args: &[&str]| said(args).exit;
         let (input, output) = (path("canary.yaml"), path("serin.yaml"));
-        let canary = "kind: Canary\nmetadata: { name: web }\nspec: { analysis: { stepWeight: 10, maxWeight: 50 } }\n";
-        fs::write(&input, canary).unwrap();
+        fs::write(&input, CANARY).unwrap();
         assert_eq!(exit(&["flagger", &input, "--write", &output, "--strict"]), Exit::Done);
         let written = fs::read_to_string(&output).unwrap();
         assert!(config::load(output.as_ref(), &|_| None).is_ok(), "{written}");
         assert_eq!(exit(&["flagger", &input, "--write", &output]), Exit::Refused, "it is there already");
 
-        fs::write(&input, format!("{canary}status: {{ phase: Succeeded }}\n")).unwrap();
+        fs::write(&input, format!("{CANARY}status: {{ phase: Succeeded }}\n")).unwrap();
         let other = path("other.yaml");
-        assert_eq!(exit(&["flagger", &input, "--write", &other, "--strict"]), Exit::Refused);
+        let refused = said(&["flagger", &input, "--write", &other, "--strict"]);
+        assert_eq!(refused.exit, Exit::Refused);
+        assert!(refused.stderr.starts_with("error: 1 value was dropped") && refused.stdout.contains("status.phase"));
         assert!(!fs::exists(&other).unwrap());
         assert_eq!(exit(&["flagger", &input, "--write", &other]), Exit::Done);
 
@@ -143,5 +162,26 @@ mod tests {
         fs::write(&input, "a: {\n").unwrap();
         assert_eq!(exit(&["argo", &input]), Exit::ConfigInvalid);
         assert_eq!(exit(&["argo", &path("none.yaml")]), Exit::ConfigInvalid);
+    }
+
+    #[test]
+    fn the_config_is_data_and_the_report_stands_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("canary.yaml");
+        fs::write(&input, CANARY).unwrap();
+        let input = input.to_str().unwrap();
+        let both = said(&["flagger", input]);
+        assert!(both.stdout.contains("\nlisten: 0.0.0.0:8080\n") && both.stderr.starts_with("kept 4, "), "{both:?}");
+        let explained = said(&["flagger", input, "--explain"]);
+        assert_eq!((explained.stdout, explained.stderr), (both.stderr, String::new()));
+        let document = |args: &[&str]| serde_json::from_str::<serde_json::Value>(&said(args).stdout).unwrap();
+        let json = document(&["flagger", input, "--output", "json"]);
+        assert_eq!(json["config"].as_str(), Some(&*both.stdout));
+        assert_eq!((&json["apiVersion"], &json["report"]["kept"]), (&"serin/v1".into(), &4.into()));
+        let entry = &json["report"]["entries"][0];
+        assert_eq!((&entry["path"], &entry["fate"], &entry["line"]), (&"kind".into(), &"kept".into(), &1.into()));
+        assert!(document(&["flagger", input, "--explain", "--output", "json"]).get("config").is_none());
+        let yaml = said(&["flagger", input, "--explain", "--output", "yaml"]);
+        assert!(yaml.stdout.starts_with("---\n") && yaml.stdout.contains("dropped: 0"), "{yaml:?}");
     }
 }

@@ -9,7 +9,7 @@ use super::{
     manifest::{Item, Object, Objects},
     value::{flow, go_duration, key_of, scalar, shown},
 };
-use crate::config::{self, Severity};
+use crate::config::{self, Code, Severity};
 
 /// A template of which at least one metric can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +143,7 @@ fn template(object: &Object, analysis: &Item, ledger: &mut Ledger) -> Option<(Te
         .filter_map(|dry| dry.get("metricName")?.text())
         .collect();
     let metrics = spec.list(&["metrics"]);
+    let mut is_whole = true;
     for metric in metrics {
         let name = metric.get("name").and_then(Item::text).unwrap_or_default();
         if dry.iter().any(|pattern| may_match(pattern, name)) {
@@ -156,8 +157,14 @@ fn template(object: &Object, analysis: &Item, ledger: &mut Ledger) -> Option<(Te
                 ledger.kept(metric, "a metric of the template");
                 draft.metrics.push(fields);
             }
-            Ok(()) => ledger.dropped(metric, "a template has at most 100 metrics"),
-            Err(why) => ledger.dropped(metric, why),
+            Ok(()) => {
+                is_whole = false;
+                ledger.dropped(metric, "a template has at most 100 metrics");
+            }
+            Err(why) => {
+                is_whole = false;
+                ledger.dropped(metric, why);
+            }
         }
     }
     if draft.metrics.is_empty() {
@@ -175,7 +182,7 @@ fn template(object: &Object, analysis: &Item, ledger: &mut Ledger) -> Option<(Te
         ledger.kept(arg, "an argument of the template");
     }
     ledger.kept_field(object, &["metadata", "name"], "the template's name");
-    Some((draft.clone(), draft.metrics.len() == metrics.len()))
+    Some((draft, is_whole))
 }
 
 /// Whether the pattern of a dry run may mean this metric. It is a regular expression anywhere in the name; one that is
@@ -197,8 +204,10 @@ fn try_out(templates: &[TemplateDraft], analysis: &str) -> Result<(), String> {
     let _ = writeln!(text, "          - analysis: {analysis}\nanalysisTemplates:");
     templates.iter().for_each(|template| template.write(&mut text));
     let checked = config::check(&text, Path::new("serin.yaml"), &|_| None);
-    let error = checked.diagnostics.items().iter().find(|item| item.severity == Severity::Error);
-    error.map_or(Ok(()), |error| Err(error.message.clone()))
+    let errors = || checked.diagnostics.items().iter().filter(|item| item.severity == Severity::Error);
+    // A provider that is not there says more than a condition that does not fit the one that is.
+    let later = errors().find(|error| error.code == Code::NotSupportedYet);
+    later.or_else(|| errors().next()).map_or(Ok(()), |error| Err(error.message.clone()))
 }
 
 impl TemplateDraft {

@@ -20,6 +20,8 @@ pub(super) const IMPORTER: Importer = Importer {
 
 const PODS: &str = "Serin starts and scales no pods; whoever runs them keeps this";
 const ROUTER: &str = "Serin is the router itself; no mesh or ingress is told";
+const DRY: &str = "a dry run decides nothing, and Serin has none yet";
+const HISTORY: &str = "Serin keeps its history in the state folder";
 const DELAY: &str = "waits for `scaleDownDelay`; until then keep the old version running yourself";
 
 const REASONS: &[(&str, &str, &str)] = &[
@@ -28,13 +30,13 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Rollout", "spec.template", PODS),
     ("Rollout", "spec.workloadRef", PODS),
     ("Rollout", "spec.minReadySeconds", "waits for health checks of versions (`health`)"),
-    ("Rollout", "spec.revisionHistoryLimit", "Serin keeps its history in the state folder"),
+    ("Rollout", "spec.revisionHistoryLimit", HISTORY),
     ("Rollout", "spec.rollbackWindow", "waits for `rollbackWindow`"),
     ("Rollout", "spec.paused", "say `serin pause` to hold a running rollout"),
     ("Rollout", "spec.progressDeadlineSeconds", "waits for health checks of versions (`health`)"),
     ("Rollout", "spec.progressDeadlineAbort", "waits for health checks of versions (`health`)"),
     ("Rollout", "spec.restartAt", PODS),
-    ("Rollout", "spec.analysis", "Serin keeps its history in the state folder"),
+    ("Rollout", "spec.analysis", HISTORY),
     ("Rollout", "spec.strategy.canary.trafficRouting", ROUTER),
     ("Rollout", "spec.strategy.canary.trafficRouting.managedRoutes", "waits for `setHeaderRoute` and `setMirrorRoute`"),
     ("Rollout", "spec.strategy.canary.trafficRouting.alb.stickinessConfig", "write `assign.sticky` for sticky clients"),
@@ -60,10 +62,13 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Rollout", "spec.strategy.blueGreen.maxUnavailable", PODS),
     ("Rollout", "spec.strategy.blueGreen.scaleDownDelaySeconds", DELAY),
     ("Rollout", "spec.strategy.blueGreen.abortScaleDownDelaySeconds", DELAY),
-    ("AnalysisTemplate", "spec.dryRun", "a dry run decides nothing, and Serin has none yet"),
-    ("ClusterAnalysisTemplate", "spec.dryRun", "a dry run decides nothing, and Serin has none yet"),
-    ("AnalysisTemplate", "spec.measurementRetention", "Serin keeps its history in the state folder"),
-    ("ClusterAnalysisTemplate", "spec.measurementRetention", "Serin keeps its history in the state folder"),
+    ("Rollout", "spec.strategy.canary.steps[].analysis.dryRun", DRY),
+    ("Rollout", "spec.strategy.canary.steps[].analysis.measurementRetention", HISTORY),
+    ("Rollout", "spec.strategy.canary.steps[].analysis.analysisRunMetadata", HISTORY),
+    ("AnalysisTemplate", "spec.dryRun", DRY),
+    ("ClusterAnalysisTemplate", "spec.dryRun", DRY),
+    ("AnalysisTemplate", "spec.measurementRetention", HISTORY),
+    ("ClusterAnalysisTemplate", "spec.measurementRetention", HISTORY),
     ("AnalysisTemplate", "spec.templates", "templates in templates are not supported yet: name both in the step"),
     (
         "ClusterAnalysisTemplate",
@@ -94,7 +99,7 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
     let remark =
         "Argo Rollouts starts a rollout by a new pod template; in Serin the line `canary` does, so it is a comment";
     draft.remarks.push(remark.to_owned());
-    retract_unused(&draft, objects, ledger);
+    retract_unused(&draft, rollout, objects, ledger);
     Some(draft)
 }
 
@@ -250,7 +255,9 @@ fn blue_green(green: &Item, draft: &mut Draft, objects: &Objects, ledger: &mut L
         ledger.approximated(item, "held for so long before the switch");
     }
     if let Some(auto) = auto {
-        ledger.approximated(auto, "`false` is a `pause: {}` before the switch");
+        let how =
+            if auto.text() == Some("false") { "`pause: {}` before the switch" } else { "no person is waited for" };
+        ledger.approximated(auto, how);
     }
     draft.steps.push(Step::Weight("100%".to_owned()), "the switch");
     if let Some(analysis) = green.get("postPromotionAnalysis") {
@@ -259,13 +266,22 @@ fn blue_green(green: &Item, draft: &mut Draft, objects: &Objects, ledger: &mut L
 }
 
 /// What was said of templates holds only if a step uses them.
-fn retract_unused(draft: &Draft, objects: &Objects, ledger: &mut Ledger) {
+fn retract_unused(draft: &Draft, rollout: &Object, objects: &Objects, ledger: &mut Ledger) {
+    let background = rollout.spec(&["strategy", "canary", "analysis", "templates"]).map_or(&[][..], Item::items);
+    let is_background =
+        |name: &str| background.iter().any(|item| item.get("templateName").and_then(Item::text) == Some(name));
     for kind in ["AnalysisTemplate", "ClusterAnalysisTemplate"] {
         for object in objects.all(kind) {
             let is_first = objects.named(kind, &object.name).is_some_and(|first| std::ptr::eq(first, object));
-            if !is_first || !draft.templates.iter().any(|template| template.name == object.name) {
-                ledger.retracted(&object.item, "no step of the config uses this template");
+            if is_first && draft.templates.iter().any(|template| template.name == object.name) {
+                continue;
             }
+            let why = if is_background(&object.name) {
+                "only the background analysis uses it, which waits for `strategy.canary.analysis`"
+            } else {
+                "no step of the config uses this template"
+            };
+            ledger.retracted(&object.item, why);
         }
     }
 }

@@ -149,6 +149,7 @@ pub(super) fn backend(item: Option<&Item>, place: Place<'_>, objects: &Objects, 
 /// The service's name; `app` when that of the object is impossible here.
 pub(super) fn service_name(object: &Object, ledger: &mut Ledger) -> String {
     if VersionName::new(&object.name).is_ok() {
+        ledger.kept_field(object, &["metadata", "name"], "the service's name");
         return object.name.clone();
     }
     if let Some(item) = object.item.at(&["metadata", "name"]) {

@@ -90,6 +90,11 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
         }
         metrics(analysis, &mut draft, ledger);
         affinity(analysis, &mut draft, ledger);
+        for name in ["interval", "stepWeight", "stepWeights", "maxWeight", "iterations"] {
+            if let (Some(item), true) = (analysis.get(name), skip.is_some_and(Item::is_true)) {
+                ledger.dropped(item, "the analysis is skipped");
+            }
+        }
     }
     if let Some(skip) = skip {
         ledger.kept(skip, "the analysis is not skipped");
@@ -332,7 +337,10 @@ fn success_rate(metric: &Item, draft: &mut Draft, ledger: &mut Ledger) {
     draft.error_rate = Some((max, window(metric, ledger)));
     ledger.kept(limit, format!("`errorRate: {max}`, which is what is missing to it"));
     if let Some(name) = metric.get("name") {
-        ledger.approximated(name, "`guard.errorRate`: 5xx, failed connections, resets and timeouts count as errors");
+        ledger.approximated(
+            name,
+            "`guard.errorRate`, from 50 requests on: 5xx, failed connections, resets and timeouts are errors",
+        );
     }
     ledger.dropped(metric, "only the minimum means something for a success rate");
 }
@@ -349,7 +357,10 @@ fn request_duration(metric: &Item, draft: &mut Draft, ledger: &mut Ledger) {
     draft.p99 = Some((max, window(metric, ledger)));
     ledger.kept(limit, format!("`latency` with `max: {}`", shown(max)));
     if let Some(name) = metric.get("name") {
-        ledger.approximated(name, "`guard.latency` of the 99th percentile, up to the head of the response");
+        ledger.approximated(
+            name,
+            "`guard.latency` of the 99th percentile, from 200 requests on, up to the head of the response",
+        );
     }
     ledger.dropped(metric, "only the maximum means something for a duration");
 }

@@ -90,6 +90,7 @@ fn destination(item: &Item, index: usize, namespace: Option<&str>, objects: &Obj
     let number = port_at.and_then(port).or(of_service).unwrap_or(80);
     let fallback = format!("v{}", index + 1);
     let backend = Backend::new(version, &address, number)
+        .or_else(|| Backend::new(&name, &address, number))
         .or_else(|| Backend::new(&fallback, &address, number))
         .unwrap_or_else(|| Backend::unknown(&fallback));
     let is_named = backend.version == version;

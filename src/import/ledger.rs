@@ -137,6 +137,9 @@ fn undecided(leaf: &Leaf, importer: &Importer) -> (Fate, String) {
     if !kind.is_empty() && !importer.reads.contains(&kind) && kind != "Service" {
         return (Fate::Dropped, format!("`serin import {}` reads no {kind}", importer.word));
     }
+    if kind == "Service" && is_under("spec") {
+        return (Fate::Dropped, "of a Service only its first port is read".to_owned());
+    }
     let usual = USUAL.iter().find(|(root, _, _)| is_under(root) && !kind.is_empty());
     usual.map_or_else(
         || (Fate::Dropped, "Serin has nothing that corresponds to it".to_owned()),

@@ -125,7 +125,6 @@ impl Objects {
         for other in found {
             ledger.dropped(&other.item, ONE_SERVICE);
         }
-        ledger.kept_field(first, &["metadata", "name"], "the service's name");
         Some(first)
     }
 
@@ -202,7 +201,11 @@ fn grow(node: &yaml::Node, file: usize, object: &str, path: &str, ledger: &mut L
     Item { leaves: start..ledger.len(), content }
 }
 
+/// Longest key in a path, in characters.
+const KEY_MAX: usize = 128;
+
 fn below(path: &str, key: &str) -> String {
+    let key: &str = key.char_indices().nth(KEY_MAX).map_or(key, |(end, _)| &key[..end]);
     let plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
     match (path.is_empty(), plain) {
         (true, true) => key.to_owned(),

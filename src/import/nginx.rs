@@ -35,7 +35,6 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
     let is_canary = |object: &&Object| annotation(object, "canary").is_some_and(Item::is_true);
     let canary = objects.all("Ingress").find(is_canary)?;
     let stable = partner(canary, objects)?;
-    ledger.kept_field(stable, &["metadata", "name"], "the service's name");
     ledger.kept_field(canary, &["metadata", "name"], "the canary's Ingress");
     for other in objects.all("Ingress") {
         if !std::ptr::eq(other, canary) && !std::ptr::eq(other, stable) {
@@ -150,6 +149,7 @@ fn headers(canary: &Object, draft: &mut Draft, ledger: &mut Ledger) {
             Some(_) if is_special => ledger.dropped(item, later),
             Some(header) => {
                 draft.force_header = Some(header.to_owned());
+                draft.is_running = true;
                 ledger.kept(item, "`assign.force.header`: `always` and `never` mean the same");
             }
             None => ledger.dropped(item, "cannot be a header's name"),

@@ -92,8 +92,10 @@ impl Report {
     }
 
     fn groups(&self, fate: Fate) -> Vec<&[Entry]> {
-        let alike =
-            |a: &Entry, b: &Entry| (a.fate, &a.file, &a.object, &a.reason) == (b.fate, &b.file, &b.object, &b.reason);
+        let alike = |a: &Entry, b: &Entry| {
+            let is_same = (a.fate, &a.file, &a.object, &a.reason) == (b.fate, &b.file, &b.object, &b.reason);
+            is_same && top(a) == top(b)
+        };
         self.entries.chunk_by(alike).filter(|group| group[0].fate == fate).collect()
     }
 }
@@ -112,7 +114,14 @@ fn shared(group: &[Entry]) -> &str {
     &first[..end]
 }
 
-/// Whether a part of the path ends there.
+/// Whether a part of the path ends there, and not in a quoted key.
 fn is_whole(path: &str, end: usize) -> bool {
-    path.get(end..).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    let Some((before, rest)) = path.split_at_checked(end) else { return false };
+    (rest.is_empty() || rest.starts_with(['.', '['])) && before.matches('"').count().is_multiple_of(2)
+}
+
+/// The first two parts of a path that has two: what is said together is about one field.
+fn top(entry: &Entry) -> Option<(&str, &str)> {
+    let (first, rest) = entry.path.split_once('.')?;
+    Some((first, rest.split(['.', '[']).next().unwrap_or_default()))
 }

@@ -275,7 +275,7 @@ fn damaged() -> impl Strategy<Value = (Kind, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn strange_values_are_answered((kind, text) in with_strange_values()) {

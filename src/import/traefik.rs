@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     Importer,
-    draft::{Backend, Draft, Place, Sticky, backend},
+    draft::{Backend, Draft, Place, Sticky, backend, service_name},
     ledger::Ledger,
     manifest::{Item, Objects},
     value::{is_token, port, whole},
@@ -116,8 +116,7 @@ fn address(url: &str) -> Option<(&str, u16)> {
 fn from_object(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
     let object = objects.all("TraefikService").find(|object| object.spec(&["weighted"]).is_some())?;
     let weighted = object.spec(&["weighted"])?;
-    ledger.kept_field(object, &["metadata", "name"], "the service's name");
-    let service = super::draft::service_name(object, ledger);
+    let service = service_name(object, ledger);
     let namespace = object.namespace(ledger);
     let mut legs = Vec::new();
     for (index, item) in weighted.list(&["services"]).iter().enumerate() {

@@ -122,6 +122,7 @@ pub(super) fn flow(item: &Item) -> String {
         Content::Null => "null".to_owned(),
         Content::Text(text) => scalar(text),
         Content::List(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Content::Map(fields) if fields.is_empty() => "{}".to_owned(),
         Content::Map(fields) => {
             let field = |(key, item): &(String, Item)| format!("{}: {}", key_of(key), flow(item));
             format!("{{ {} }}", fields.iter().map(field).collect::<Vec<_>>().join(", "))

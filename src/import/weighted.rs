@@ -71,7 +71,7 @@ pub(super) fn draft(service: String, mut legs: Vec<Leg<'_>>, ledger: &mut Ledger
 impl Draft {
     /// A split that is in force: it stays until a person says more.
     pub(super) fn hold_at(&mut self, share: Weight, place: String) {
-        self.is_running = true;
+        self.is_running = share > Weight::ZERO;
         if share > Weight::ZERO {
             self.steps.push(Step::Weight(share.to_string()), place);
         }
