@@ -93,7 +93,8 @@ fn imported(args: &Args, global: &Global) -> Result<Said, Trouble> {
     };
     if is_refused {
         let values = if report.dropped == 1 { "value was" } else { "values were" };
-        stderr += &format!("error: {} {values} dropped, and --strict is given: no config was made\n", report.dropped);
+        let why = format!("error: {} {values} dropped, and --strict is given: no config was made\n", report.dropped);
+        stderr.push_str(&why);
     }
     Ok(Said { stdout, stderr, exit: if is_refused { Exit::Refused } else { Exit::Done } })
 }

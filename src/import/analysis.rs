@@ -152,7 +152,10 @@ fn template(object: &Object, analysis: &Item, ledger: &mut Ledger) -> Option<(Te
         }
         let fields: Vec<(String, String)> = metric.fields().iter().map(|(key, item)| field(key, item)).collect();
         let alone = TemplateDraft { metrics: vec![fields.clone()], ..draft.clone() }.with_defaults();
-        match try_out(&[alone.clone()], &format!("{{ templates: [{{ templateName: {} }}] }}", scalar(&alone.name))) {
+        match try_out(
+            std::slice::from_ref(&alone),
+            &format!("{{ templates: [{{ templateName: {} }}] }}", scalar(&alone.name)),
+        ) {
             Ok(()) if draft.metrics.len() < config::TEMPLATES_MAX => {
                 ledger.kept(metric, "a metric of the template");
                 draft.metrics.push(fields);
@@ -202,7 +205,9 @@ fn try_out(templates: &[TemplateDraft], analysis: &str) -> Result<(), String> {
     let mut text = "listen: 127.0.0.1:1\nservices:\n  a:\n    versions: { a: \"http://a\", b: \"http://b\" }\n    stable: a\n    strategy:\n      canary:\n        steps:\n"
         .to_owned();
     let _ = writeln!(text, "          - analysis: {analysis}\nanalysisTemplates:");
-    templates.iter().for_each(|template| template.write(&mut text));
+    for template in templates {
+        template.write(&mut text);
+    }
     let checked = config::check(&text, Path::new("serin.yaml"), &|_| None);
     let errors = || checked.diagnostics.items().iter().filter(|item| item.severity == Severity::Error);
     // A provider that is not there says more than a condition that does not fit the one that is.

@@ -97,9 +97,9 @@ fn timeouts(rule: &Item, draft: &mut Draft, ledger: &mut Ledger) {
             continue;
         };
         if ours == "request" {
-            draft.request_timeout = Some(time)
+            draft.request_timeout = Some(time);
         } else {
-            draft.attempt_timeout = Some(time)
+            draft.attempt_timeout = Some(time);
         }
         ledger.kept(item, format!("`timeouts.{ours}`"));
     }

@@ -59,17 +59,17 @@ impl Ledger {
 
     /// Means the same in the config.
     pub(super) fn kept(&mut self, item: &Item, how: impl Into<String>) {
-        self.decide(item, Fate::Kept, how.into());
+        self.decide(item, Fate::Kept, &how.into());
     }
 
     /// Means nearly the same in the config.
     pub(super) fn approximated(&mut self, item: &Item, how: impl Into<String>) {
-        self.decide(item, Fate::Approximated, how.into());
+        self.decide(item, Fate::Approximated, &how.into());
     }
 
     /// Means nothing in the config.
     pub(super) fn dropped(&mut self, item: &Item, why: impl Into<String>) {
-        self.decide(item, Fate::Dropped, why.into());
+        self.decide(item, Fate::Dropped, &why.into());
     }
 
     /// Means nothing in the config after all, whatever was said; reasons for what was dropped already stand.
@@ -105,9 +105,9 @@ impl Ledger {
         Report::new(entries.collect(), remarks)
     }
 
-    fn decide(&mut self, item: &Item, fate: Fate, reason: String) {
+    fn decide(&mut self, item: &Item, fate: Fate, reason: &str) {
         for leaf in self.leaves.get_mut(item.leaves.clone()).into_iter().flatten() {
-            leaf.fate.get_or_insert_with(|| (fate, reason.clone()));
+            leaf.fate.get_or_insert_with(|| (fate, reason.to_owned()));
         }
     }
 

@@ -102,7 +102,9 @@ impl Objects {
         }
         match &items.node.value {
             yaml::Value::List(objects) if !objects.is_empty() => {
-                objects.iter().for_each(|object| self.add_one(object, file, ledger));
+                for object in objects {
+                    self.add_one(object, file, ledger);
+                }
             }
             _ => self.add_one(&items.node, file, ledger),
         }

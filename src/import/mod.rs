@@ -113,7 +113,9 @@ pub fn import(kind: Kind, inputs: &[Input]) -> Result<Imported, ImportError> {
     let mut objects = Objects::default();
     for (file, input) in inputs.iter().enumerate() {
         let roots = config::documents(&input.text, &input.path).map_err(|found| unreadable(found, &input.text))?;
-        roots.iter().for_each(|root| objects.add(root, file, &mut ledger));
+        for root in &roots {
+            objects.add(root, file, &mut ledger);
+        }
     }
     let draft = (importer.draft)(&objects, &mut ledger).ok_or(ImportError::Nothing(importer.wants))?;
     let text = draft.text(importer.word, inputs);

@@ -84,8 +84,8 @@ fn places(object: &Object) -> Vec<(&str, &str)> {
 /// The backend of the first path, or the default backend.
 fn side(object: &Object, fallback: (&str, &str), objects: &Objects, ledger: &mut Ledger) -> Backend {
     let namespace = object.namespace(ledger);
-    let paths = object.item.list(&["spec", "rules"]).iter().flat_map(|rule| rule.list(&["http", "paths"]));
-    let found = paths.filter_map(|path| path.get("backend")).next().or_else(|| object.spec(&["defaultBackend"]));
+    let mut paths = object.item.list(&["spec", "rules"]).iter().flat_map(|rule| rule.list(&["http", "paths"]));
+    let found = paths.find_map(|path| path.get("backend")).or_else(|| object.spec(&["defaultBackend"]));
     let service = found.and_then(|backend| backend.get("service"));
     let number_at = service.and_then(|service| service.at(&["port", "number"]));
     if let Some(item) = number_at {
@@ -124,7 +124,7 @@ fn weight(canary: &Object, draft: &mut Draft, ledger: &mut Ledger) {
     if let Some(item) = weight_at {
         match weight {
             Some(weight) if (weight * 1_000_000).is_multiple_of(total) => {
-                ledger.kept(item, format!("`setWeight: {share}`"))
+                ledger.kept(item, format!("`setWeight: {share}`"));
             }
             Some(_) => ledger.approximated(item, format!("`setWeight: {share}`, to a part per million")),
             None => ledger.dropped(item, format!("not a whole number from 0 to {total}; the canary gets no share")),

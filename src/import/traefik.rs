@@ -60,9 +60,9 @@ fn from_file(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
         if let Some(item) = name_at {
             let is_same = backend.version == name;
             if is_same {
-                ledger.kept(item, "a version of that name")
+                ledger.kept(item, "a version of that name");
             } else {
-                ledger.dropped(item, "cannot be a version's name here")
+                ledger.dropped(item, "cannot be a version's name here");
             }
         }
         legs.push(Leg { backend, item, weight_at: item.get("weight"), default: 1 });
@@ -84,7 +84,7 @@ fn servers_of(name: &str, fallback: &str, urls: &[&Item], ledger: &mut Ledger) -
             .and_then(|(host, port)| Backend::new(name, host, port).or_else(|| Backend::new(fallback, host, port)));
         match (read, &mut found) {
             (None, _) => {
-                ledger.dropped(item, "not `http://host:port` with nothing after it; TLS to upstreams comes later")
+                ledger.dropped(item, "not `http://host:port` with nothing after it; TLS to upstreams comes later");
             }
             (Some(read), None) => {
                 ledger.kept(item, "an endpoint of the version");

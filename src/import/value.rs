@@ -1,6 +1,6 @@
 //! Single values: as other tools write them, and as our file wants them. Refuses what it cannot read exactly.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{fmt::Write as _, ops::RangeInclusive, time::Duration};
 
 use super::manifest::{Content, Item};
 
@@ -63,7 +63,7 @@ pub(super) fn shown(duration: Duration) -> String {
     let mut text = String::new();
     for (unit, size) in [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] {
         if rest >= size {
-            text += &format!("{}{unit}", rest / size);
+            let _ = write!(text, "{}{unit}", rest / size);
             rest %= size;
         }
     }
@@ -107,7 +107,7 @@ pub(super) fn scalar(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             // What a YAML reader may refuse or take for the end of a line.
             _ if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
+                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
             }
             _ => quoted.push(c),
         }

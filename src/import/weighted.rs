@@ -57,9 +57,9 @@ pub(super) fn draft(service: String, mut legs: Vec<Leg<'_>>, ledger: &mut Ledger
         let Some(item) = leg.weight_at else { continue };
         let how = format!("{share} of the requests go to the canary");
         if is_exact {
-            ledger.kept(item, how)
+            ledger.kept(item, how);
         } else {
-            ledger.approximated(item, format!("{how}, to a part per million"))
+            ledger.approximated(item, format!("{how}, to a part per million"));
         }
     }
     let place = ledger.place(canary.weight_at.unwrap_or(canary.item));
