@@ -80,7 +80,7 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
     let skip = canary.spec(&["skipAnalysis"]);
     if let Some(skip) = skip.filter(|skip| skip.is_true()) {
         draft.steps.push(Step::Weight("100%".to_owned()), "skipAnalysis: true");
-        ledger.approximated(skip, "one step of 100%; the guard still watches");
+        ledger.approximated(skip, "one step of 100%, and with it the canary is promoted");
     }
     // `canaryAnalysis` is what it was called before.
     let analysis = canary.spec(&["analysis"]).or_else(|| canary.spec(&["canaryAnalysis"]));
