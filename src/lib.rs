@@ -8,6 +8,7 @@ pub mod config;
 pub mod control;
 pub mod demo;
 pub mod engine;
+pub mod import;
 pub mod measure;
 pub mod outbound;
 pub mod proxy;

@@ -17,7 +17,8 @@ pub enum Exit {
     Aborted = 4,
     /// Time ran out.
     TimedOut = 5,
-    /// Refused: the state changed, another revision, or the verb is not possible now.
+    /// Refused: the state changed, another revision, or the verb is not possible now; of `import`: `--strict` found
+    /// something dropped, or the file to write exists.
     Refused = 6,
     /// The admin API cannot be reached.
     Unreachable = 7,

@@ -9,6 +9,7 @@ mod events;
 pub mod exit;
 mod healthcheck;
 mod history;
+mod import;
 mod interrupt;
 mod load;
 mod output;
@@ -75,6 +76,7 @@ enum Verb {
     Demo(demo::Args),
     Try(try_::Args),
     Check(check::Args),
+    Import(import::Args),
     Status(status::Args),
     Why(why::Args),
     History(history::Args),
@@ -101,6 +103,7 @@ impl Verb {
             Self::Demo(args) => demo::run(args),
             Self::Try(args) => try_::run(args),
             Self::Check(args) => check::run(args, global),
+            Self::Import(args) => import::run(args, global),
             Self::Status(args) => output::finish(status::run(args, global)),
             Self::Why(args) => output::finish(why::run(args, global)),
             Self::History(args) => output::finish(history::run(args, global)),
@@ -124,7 +127,7 @@ impl Verb {
 
 /// Which verbs the help shows together. A verb in no group is shown last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Serve", &["run", "demo", "try", "check"]),
+    ("Serve", &["run", "demo", "try", "check", "import"]),
     ("Look", &["status", "why", "history", "events"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
     ("Operate and test", &["wait", "reload", "healthcheck", "toy", "load"]),

@@ -89,16 +89,25 @@ pub(super) fn show<T: Serialize>(
     document: &api::Document<T>,
     text: impl FnOnce(Style) -> String,
 ) -> Result<(), Trouble> {
+    print(&rendered(global, document, text)?)
+}
+
+/// What [`show`] prints.
+pub(super) fn rendered<T: Serialize>(
+    global: &Global,
+    document: &api::Document<T>,
+    text: impl FnOnce(Style) -> String,
+) -> Result<String, Trouble> {
     let failed = |error: String| Trouble::new(Exit::Failed, format!("the answer cannot be printed: {error}"));
     match global.output {
-        Format::Table => print(&text(style(global))),
+        Format::Table => Ok(text(style(global))),
         Format::Json => {
             let json = serde_json::to_string(document).map_err(|error| failed(error.to_string()))?;
-            print(&format!("{json}\n"))
+            Ok(format!("{json}\n"))
         }
         Format::Yaml => {
             let yaml = serde_yaml::to_string(document).map_err(|error| failed(error.to_string()))?;
-            print(&format!("---\n{}\n", yaml.trim_end()))
+            Ok(format!("---\n{}\n", yaml.trim_end()))
         }
     }
 }
@@ -112,6 +121,15 @@ pub(super) fn style(global: &Global) -> Style {
     };
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     Style { ascii: global.ascii || dumb, color }
+}
+
+/// Glyphs and colours for stderr.
+pub(super) fn style_of_stderr(global: &Global) -> Style {
+    let color = match global.color {
+        Color::Auto => AutoStream::choice(&std::io::stderr()) != ColorChoice::Never,
+        Color::Always | Color::Never => style(global).color,
+    };
+    Style { color, ..style(global) }
 }
 
 /// Whether a person looks at stdout.

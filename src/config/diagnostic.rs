@@ -98,6 +98,15 @@ impl Diagnostic {
         Self { severity, code, message, span, help: None, related: None }
     }
 
+    /// The same further on in a text.
+    #[must_use]
+    pub fn shifted(mut self, by: usize) -> Self {
+        let moved = |span: &mut Span| *span = span.start + by..span.end + by;
+        self.span.iter_mut().for_each(moved);
+        self.related.iter_mut().for_each(|(span, _)| moved(span));
+        self
+    }
+
     /// Says what to do.
     pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
@@ -133,6 +142,15 @@ impl Diagnostics {
             }
         }
         Self { file, masked, items: kept }
+    }
+
+    /// The same with other advice to the first finding.
+    #[must_use]
+    pub fn with_help(mut self, help: &str) -> Self {
+        if let Some(first) = self.items.first_mut() {
+            first.help(help);
+        }
+        self
     }
 
     /// The findings.

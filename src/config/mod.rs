@@ -22,7 +22,7 @@ pub mod watch;
 mod whole;
 #[cfg(test)]
 mod with_conditions;
-mod yaml;
+pub mod yaml;
 
 use std::{
     fs::File,
@@ -32,7 +32,9 @@ use std::{
 
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity};
 pub use settings::Config;
+pub use strategy::STEPS_MAX;
 pub use substitute::Environment;
+pub use template::TEMPLATES_MAX;
 
 use report::Report;
 
@@ -85,6 +87,16 @@ pub fn check(text: &str, path: &Path, environment: &Environment<'_>) -> Checked 
     substitute::substitute(&mut root, environment, &mut report);
     let config = file::file(&root, path.parent().unwrap_or(Path::new("")), &mut report);
     Checked { config, diagnostics: Diagnostics::new(shown, masked, report.into_found()) }
+}
+
+/// Reads every YAML document of a text that is no config, such as manifests to import; spans are of the whole text.
+/// Nothing is replaced from the environment.
+///
+/// # Errors
+/// The first thing that is not YAML, or costs too much.
+pub fn documents(text: &str, path: &Path) -> Result<Vec<yaml::Node>, Diagnostics> {
+    yaml::documents(text)
+        .map_err(|found| Diagnostics::new(path.display().to_string(), mask::by_line(text), vec![found]))
 }
 
 /// Where the process of this file answers and keeps its state; also from a file with errors elsewhere.

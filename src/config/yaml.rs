@@ -80,6 +80,70 @@ pub fn read(source: &str) -> Result<Node, Diagnostic> {
     Ok(node(source, raw))
 }
 
+/// Reads every document of `source`, with spans of the whole text. What holds only comments or directives is none.
+///
+/// # Errors
+/// The first thing that is not YAML; reading cannot go on after it.
+pub fn documents(source: &str) -> Result<Vec<Node>, Diagnostic> {
+    let mut read = Vec::new();
+    let mut nodes = 0;
+    for part in parts(source) {
+        let text = &source[part.clone()];
+        let is_content = |line: &str| !matches!(line.trim_start().chars().next(), None | Some('#' | '%'));
+        let body = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if !body.lines().map(|line| line.strip_prefix("---").unwrap_or(line)).any(is_content) {
+            continue;
+        }
+        let mut root = self::read(text).map_err(|found| found.shifted(part.start))?;
+        nodes += shift(&mut root, part.start);
+        if nodes > NODES_MAX {
+            let message = format!("the file has more than {NODES_MAX} values");
+            return Err(Diagnostic::new(Severity::Error, Code::TooLarge, Some(part), message));
+        }
+        read.push(root);
+    }
+    Ok(read)
+}
+
+/// Where documents begin and end: `---` and `...` at the start of a line are never anything else (YAML 1.2, 9.1.2).
+fn parts(source: &str) -> Vec<Span> {
+    let is_marker = |line: &str, marker: &str| {
+        line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    };
+    let mut parts = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    for line in source.split_inclusive('\n') {
+        let end = at + line.len();
+        if is_marker(line, "---") {
+            parts.push(start..at);
+            start = at;
+        } else if is_marker(line, "...") {
+            parts.push(start..at);
+            start = end;
+        }
+        at = end;
+    }
+    parts.push(start..source.len());
+    parts
+}
+
+/// Moves a tree to where its document begins; how many nodes it has.
+fn shift(node: &mut Node, by: usize) -> usize {
+    node.span = node.span.start + by..node.span.end + by;
+    match &mut node.value {
+        Value::Null | Value::Scalar(_) | Value::Unresolved => 1,
+        Value::List(items) => 1 + items.iter_mut().map(|item| shift(item, by)).sum::<usize>(),
+        Value::Map(fields) => {
+            let mut nodes = 1;
+            for field in fields {
+                field.key_span = field.key_span.start + by..field.key_span.end + by;
+                nodes += shift(&mut field.node, by);
+            }
+            nodes
+        }
+    }
+}
+
 fn options() -> Options {
     serde_yaml::options! {
         budget: serde_yaml::budget! {
@@ -326,6 +390,19 @@ mod tests {
         let Value::Map(fields) = read(source).unwrap().value else { panic!("a mapping") };
         let written = fields.iter().map(|f| (&source[f.key_span.clone()], &source[f.node.span.clone()]));
         assert_eq!(written.collect::<Vec<_>>(), [("ä", "'ö'"), ("b", "1.5"), ("c", "1.5")]);
+    }
+
+    #[test]
+    fn documents_are_read_apart_and_point_into_the_whole() {
+        let source = "%YAML 1.2\n---\na: x\n---\n# nothing\n--- \nb: |\n  ---\n  y\n...\n\n---\n- ö\n--- [c]\n";
+        let read = documents(source).unwrap();
+        let trees: Vec<String> = read.iter().map(shown).collect();
+        assert_eq!(trees, ["{a=<x>}", "{b=<---\ny\n>}", "[<ö>]", "[<c>]"]);
+        let Value::List(items) = &read[2].value else { panic!("a list") };
+        assert_eq!(&source[items[0].span.clone()], "ö");
+        assert!(documents("").unwrap().is_empty() && documents("---\n---\n").unwrap().is_empty());
+        let error = documents("a: 1\n---\nb: {\n").unwrap_err();
+        assert!(error.span.unwrap().start >= 9);
     }
 
     #[test]
