@@ -12,6 +12,7 @@ mod history;
 mod interrupt;
 mod load;
 mod output;
+mod rehearse;
 mod reload;
 mod run;
 mod status;
@@ -74,6 +75,7 @@ enum Verb {
     Demo(demo::Args),
     Try(try_::Args),
     Check(check::Args),
+    Rehearse(rehearse::Args),
     Status(status::Args),
     Why(why::Args),
     History(history::Args),
@@ -99,6 +101,7 @@ impl Verb {
             Self::Demo(args) => demo::run(args),
             Self::Try(args) => try_::run(args),
             Self::Check(args) => check::run(args, global),
+            Self::Rehearse(args) => output::finish(rehearse::run(args, global)),
             Self::Status(args) => output::finish(status::run(args, global)),
             Self::Why(args) => output::finish(why::run(args, global)),
             Self::History(args) => output::finish(history::run(args, global)),
@@ -121,7 +124,7 @@ impl Verb {
 
 /// Which verbs the help shows together. A verb in no group is shown last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Serve", &["run", "demo", "try", "check"]),
+    ("Serve", &["run", "demo", "try", "check", "rehearse"]),
     ("Look", &["status", "why", "history", "events"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
     ("Operate and test", &["reload", "healthcheck", "toy", "load"]),
