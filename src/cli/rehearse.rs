@@ -139,3 +139,52 @@ fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| (1.0 / RATE_MAX..=RATE_MAX).contains(rate));
     rate.ok_or_else(|| format!("write requests a second, up to {RATE_MAX}, as `100` or `0.5`"))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        global: Global,
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn said(args: &[&str]) -> Result<Report, String> {
+        let line = Line::try_parse_from(["rehearse"].iter().chain(args)).map_err(|error| error.to_string())?;
+        rehearsed(&line.args, &line.global).map_err(|trouble| trouble.message().to_owned())
+    }
+
+    #[test]
+    fn the_words_are_read_and_wrong_ones_are_refused_with_advice() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, versions: &str| {
+            let path = folder.path().join(name);
+            let text = format!(
+                "listen: 127.0.0.1:1\nservices:\n  web:\n    versions: {{ {versions} }}\n    stable: v1\n    steps: [50%]\n    hold: 1s\n"
+            );
+            fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let two = write("two.yaml", "v1: 'http://a', v2: 'http://b'");
+        let one = write("one.yaml", "v1: 'http://a'");
+        let report =
+            said(&[&two, "--runs", "2", "--model", "healthy,fails-50", "--seed", "7", "--rate", "20"]).unwrap();
+        assert_eq!((report.runs, report.seed, report.models.len()), (2, 7, 2));
+        for (args, part) in [
+            (&[one.as_str(), "--model", "healthy"][..], "help: add the version that is to be tried"),
+            (&[&two, "--service", "shop"], "there is no service `shop`"),
+            (&[&two, "--model", "healthie"], "healthy"),
+            (&[&two, "--runs", "0"], "1..=100000"),
+            (&[&two, "--rate", "NaN"], "write requests a second"),
+            (&["/nowhere/serin.yaml"], "cannot be read"),
+        ] {
+            let refused = said(args).unwrap_err();
+            assert!(refused.contains(part), "{args:?}: {refused}");
+        }
+    }
+}

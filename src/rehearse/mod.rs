@@ -84,7 +84,7 @@ pub fn rehearse(wanted: &Rehearsal<'_>, progress: &(dyn Fn(usize, usize) + Sync)
     let report = Report::new(&script, wanted.seed, &models, told, &gates);
     let silent: Vec<&Gate> =
         gates.iter().zip(&report.gates).filter(|(_, gate)| gate.decided == 0).map(|(gate, _)| gate).collect();
-    let mut fires = Vec::new();
+    let mut alone_in = Vec::new();
     for gate in silent {
         let plan = gate.alone(&script.plan);
         let alone = Batch { plan: &plan, runs: runs.min(RUNS_ALONE), drawn: 0, ..all };
@@ -92,9 +92,9 @@ pub fn rehearse(wanted: &Rehearsal<'_>, progress: &(dyn Fn(usize, usize) + Sync)
         let fired = |told: &[Told]| {
             told.iter().any(|told| told.cause.as_ref().is_some_and(|(cause, step)| gate.decided(cause, *step)))
         };
-        fires.push(models.iter().zip(&told).filter(|(_, told)| fired(told)).map(|(model, _)| model.name).collect());
+        alone_in.push(models.iter().zip(&told).filter(|(_, told)| fired(told)).map(|(model, _)| model.name).collect());
     }
-    Ok(report.with_gates_alone(fires))
+    Ok(report.with_gates_alone(alone_in))
 }
 
 /// Rollouts of one plan under several models.

@@ -71,7 +71,8 @@ pub struct ModelReport {
     /// Requests that the canary failed in one rollout.
     pub failed: Spread,
     #[serde(skip)]
-    pub(super) traces: Vec<(Outcome, u64, Trace)>,
+    /// When each drawn rollout ended, and what it did until then.
+    pub(super) traces: Vec<(u64, Trace)>,
 }
 
 /// Rollouts that ended in one way.
@@ -212,7 +213,7 @@ impl ModelReport {
             traces: told
                 .into_iter()
                 .filter(|told| !told.trace.weights.is_empty())
-                .map(|told| (told.outcome, told.at, told.trace))
+                .map(|told| (told.at, told.trace))
                 .collect(),
         }
     }

@@ -62,6 +62,9 @@ pub(super) enum Outcome {
     Waiting,
 }
 
+/// An ending: how, when in milliseconds after the start, and for reverted and held ones on what evidence in which step.
+type Ending = (Outcome, u64, Option<(Cause, usize)>);
+
 /// What came of a rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Told {
@@ -107,7 +110,7 @@ struct Stage<'a> {
     person_from: Option<u64>,
     step: usize,
     traffic: Traffic,
-    ended: Option<(Outcome, u64, Option<(Cause, usize)>)>,
+    ended: Option<Ending>,
     trace: Trace,
 }
 
@@ -193,7 +196,9 @@ impl<'a> Stage<'a> {
                         _ => None,
                     };
                     let event = decision.event;
-                    self.trace.weights.push((self.elapsed, event.weight.ppm()));
+                    if self.course.traced {
+                        self.trace.weights.push((self.elapsed, event.weight.ppm()));
+                    }
                     self.step = event.step.unwrap_or(self.step);
                     self.decided(event.kind, event.cause, kind);
                 }

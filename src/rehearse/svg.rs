@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use super::{
     report::{ModelReport, Report},
-    rollout::{Outcome, Trace},
+    rollout::Trace,
     text::percent,
 };
 use crate::words;
@@ -63,7 +63,7 @@ fn panel(svg: &mut String, model: &ModelReport) {
     label(svg, (left, 18.0), "m", model.name);
     label(svg, (left, 36.0), "f", &endings(model));
     let _ = writeln!(svg, "<rect class=\"box\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"/>");
-    let end = model.traces.iter().map(|(_, at, _)| *at).max().unwrap_or(0).max(1);
+    let end = model.traces.iter().map(|(at, _)| *at).max().unwrap_or(0).max(1);
     let times: Vec<u64> = (0..=POINTS).map(|point| end * u64::from(point) / u64::from(POINTS)).collect();
     let weights = medians(&times, &model.traces, |trace, at| u64::from(last(&trace.weights, at)));
     let failures = medians(&times, &model.traces, |trace, at| last(&trace.failures, at));
@@ -94,9 +94,9 @@ fn endings(model: &ModelReport) -> String {
 }
 
 /// The median over the rollouts at each time; a rollout that is over keeps its last value.
-fn medians(times: &[u64], traces: &[(Outcome, u64, Trace)], value: impl Fn(&Trace, u64) -> u64) -> Vec<u64> {
+fn medians(times: &[u64], traces: &[(u64, Trace)], value: impl Fn(&Trace, u64) -> u64) -> Vec<u64> {
     let at = |time: u64| {
-        let mut values: Vec<u64> = traces.iter().map(|(_, _, trace)| value(trace, time)).collect();
+        let mut values: Vec<u64> = traces.iter().map(|(_, trace)| value(trace, time)).collect();
         values.sort_unstable();
         values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0)
     };

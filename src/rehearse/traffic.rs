@@ -72,7 +72,7 @@ impl Traffic {
             let bucket = latencies[arm].draw(dice);
             let latency = upper_edge(usize::from(bucket));
             // A version that does not answer within the attempt's timeout has failed the request.
-            let is_error = dice.chance(behaviours[arm].errors) | (latency >= table.timeouts.attempt);
+            let is_error = dice.chance(behaviours[arm].errors) || (latency >= table.timeouts.attempt);
             self.failed += u64::from(is_error && arm == 1);
             let length_ms = span.until - span.from;
             let arrives = Bucket::from_bits(dice.bits()).number();
