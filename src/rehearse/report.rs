@@ -84,7 +84,7 @@ pub struct Ended {
     /// Which share of all.
     pub share: f64,
     /// How long they took; absent when there is none.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<Spread>,
 }
 
