@@ -13,6 +13,7 @@ pub mod measure;
 pub mod outbound;
 pub mod proxy;
 pub mod publish;
+pub mod rehearse;
 pub mod server;
 pub mod shutdown;
 pub mod store;

@@ -13,6 +13,7 @@ mod import;
 mod interrupt;
 mod load;
 mod output;
+mod rehearse;
 mod reload;
 mod run;
 mod status;
@@ -77,6 +78,7 @@ enum Verb {
     Try(try_::Args),
     Check(check::Args),
     Import(import::Args),
+    Rehearse(rehearse::Args),
     Status(status::Args),
     Why(why::Args),
     History(history::Args),
@@ -104,6 +106,7 @@ impl Verb {
             Self::Try(args) => try_::run(args),
             Self::Check(args) => check::run(args, global),
             Self::Import(args) => import::run(args, global),
+            Self::Rehearse(args) => output::finish(rehearse::run(args, global)),
             Self::Status(args) => output::finish(status::run(args, global)),
             Self::Why(args) => output::finish(why::run(args, global)),
             Self::History(args) => output::finish(history::run(args, global)),
@@ -127,7 +130,7 @@ impl Verb {
 
 /// Which verbs the help shows together. A verb in no group is shown last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Serve", &["run", "demo", "try", "check", "import"]),
+    ("Serve", &["run", "demo", "try", "check", "rehearse", "import"]),
     ("Look", &["status", "why", "history", "events"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
     ("Operate and test", &["wait", "reload", "healthcheck", "toy", "load"]),

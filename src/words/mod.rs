@@ -9,7 +9,8 @@ mod table;
 mod why;
 
 pub use event::{cause, history_line, sentence, weight_before};
-pub use quantity::{counted, duration, latency, limit, number, rate, share};
+pub use quantity::{counted, duration, latency, limit, number, quantile, rate, share};
 pub use status::{ConfigNote, config_note, overview, status, waiting};
 pub use style::{Mark, Style, Tone};
+pub use table::{Cell, render as columns};
 pub use why::{deciding_event, why};

@@ -101,7 +101,8 @@ pub(super) fn trimmed(of: f64, decimals: usize) -> String {
 }
 
 /// `p99` for 0.99, `p999` for 0.999.
-pub(super) fn quantile(of: f64) -> String {
+#[must_use]
+pub fn quantile(of: f64) -> String {
     format!("p{}", trimmed(of * 100.0, 4).replace('.', ""))
 }
 

@@ -4,24 +4,27 @@ use super::style::{Style, Tone};
 
 /// One cell; every character is taken to be one column wide, as all our glyphs and names are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cell {
+pub struct Cell {
     text: String,
     tone: Tone,
 }
 
 impl Cell {
-    pub(super) fn new(text: impl Into<String>) -> Self {
+    /// Plain text.
+    pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), tone: Tone::Plain }
     }
 
-    pub(super) fn toned(tone: Tone, text: impl Into<String>) -> Self {
+    /// Text with a meaning.
+    pub fn toned(tone: Tone, text: impl Into<String>) -> Self {
         Self { text: text.into(), tone }
     }
 }
 
 /// Lines up rows under a heading, two spaces between columns. A column that is empty in every row is left out.
 /// `right` says which columns are numbers.
-pub(super) fn render(heading: &[&str], right: &[usize], rows: &[Vec<Cell>], style: Style) -> String {
+#[must_use]
+pub fn render(heading: &[&str], right: &[usize], rows: &[Vec<Cell>], style: Style) -> String {
     let used: Vec<usize> = (0..heading.len())
         .filter(|column| rows.iter().any(|row| row.get(*column).is_some_and(|cell| !cell.text.is_empty())))
         .collect();
