@@ -337,3 +337,64 @@ fn a_deadline_counts_unpaused_time_only() {
     world.run(secs(2), GOOD, &mut dice);
     assert!(matches!(world.last(EventKind::Aborted).unwrap().cause, Cause::Deadline { .. }));
 }
+
+/// Found by a stranger: without thresholds, a dead canary that nobody asked for anything was promoted after its holds.
+#[test]
+fn without_a_request_no_hold_ends_whatever_the_guard_is_made_of() {
+    let (mut world, mut dice) = (World::new(plan(three_steps())), Dice::new(17));
+    world.run(secs(120), SILENCE, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"), "the share test and errors in a row had no chance yet");
+    world.run(secs(10), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("25%"));
+}
+
+/// Found by a stranger: `set-weight 50%` at the last step's weight and `resume` promoted at once.
+#[test]
+fn resume_after_a_weight_above_every_step_holds_and_does_not_promote() {
+    for by_hand in ["50%", "100%"] {
+        let (mut world, mut dice) = (World::new(plan(three_steps())), Dice::new(18));
+        world.order(Verb::SetWeight(percent(by_hand))).unwrap();
+        world.order(Verb::Resume).unwrap();
+        assert_eq!(world.canary_weight(), percent(by_hand));
+        world.run(secs(9), GOOD, &mut dice);
+        assert!(matches!(world.phase(), PhaseMemory::Progressing(_)), "the last hold is held");
+        world.run(secs(2), GOOD, &mut dice);
+        assert!(matches!(world.phase(), PhaseMemory::Healthy));
+    }
+}
+
+/// Found by a stranger: each save of a longer hold began it anew.
+#[test]
+fn a_longer_hold_is_the_same_hold() {
+    let (mut world, mut dice) =
+        (World::new(plan(vec![weight("5%"), hold(10), weight("50%"), hold(60)])), Dice::new(19));
+    world.run(secs(8), GOOD, &mut dice);
+    let mut longer = world.plan.clone();
+    longer.strategy.steps[1] = hold(12);
+    world.configure(longer).unwrap();
+    world.run(secs(3), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"));
+    world.run(secs(2), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("50%"));
+}
+
+/// Found by a stranger: renaming the service in the file moved all traffic to the first version, silently.
+#[test]
+fn a_service_is_not_renamed_or_removed_by_a_reload() {
+    let mut world = World::new(plan(three_steps()));
+    world.order(Verb::Promote { full: true, force: false }).unwrap();
+    let mut renamed = world.plan.clone();
+    renamed.name = serin::engine::names::ServiceName::new("shop").unwrap();
+    let before = world.table.clone();
+    assert!(matches!(world.configure(renamed), Err(Refusal::NotNow(_))));
+    assert_eq!(world.table, before);
+}
+
+#[test]
+fn undo_to_what_is_stable_says_so() {
+    let mut world = World::new(plan(three_steps()));
+    world.order(Verb::Promote { full: true, force: false }).unwrap();
+    world.order(Verb::Undo { to: Some(Revision(0)) }).unwrap();
+    let refusal = world.order(Verb::Undo { to: Some(Revision(1)) }).unwrap_err();
+    assert!(refusal.to_string().contains("stable already"), "{refusal}");
+}

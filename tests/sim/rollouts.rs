@@ -7,7 +7,7 @@ use std::{
 };
 
 use serin::engine::{
-    event::{Event, EventKind},
+    event::{Cause, Event, EventKind},
     input::Verb,
     memory::{PauseKind, PhaseMemory},
     plan::{ErrorRateLimit, OnFailure, Pause, ServicePlan, Step, Wish},
@@ -156,12 +156,12 @@ struct Watch {
     seen: usize,
     withdrawn: Option<String>,
     steps: Vec<Step>,
-    steps_edited: bool,
+    other_weights: bool,
 }
 
 impl Watch {
     fn new(world: &World) -> Self {
-        Self { seen: 0, withdrawn: None, steps: world.plan.strategy.steps.clone(), steps_edited: false }
+        Self { seen: 0, withdrawn: None, steps: world.plan.strategy.steps.clone(), other_weights: false }
     }
 
     fn check(&mut self, world: &World) {
@@ -169,6 +169,8 @@ impl Watch {
         let sum: u32 = service.versions.iter().map(|version| version.weight.ppm()).sum();
         assert_eq!(sum, BUCKETS, "weights sum to the whole");
         for event in &world.events[self.seen..] {
+            // A weight set by hand may be held in the last step; edited steps may leave one that they do not name.
+            self.other_weights |= matches!(event.cause, Cause::Person { verb: "set-weight", .. });
             match event.kind {
                 EventKind::Aborted => self.withdrawn = event.canary.as_ref().map(ToString::to_string),
                 EventKind::Started | EventKind::Promoted => self.withdrawn = None,
@@ -181,11 +183,10 @@ impl Watch {
             let weight = of.map_or(Weight::ZERO, |version| version.weight);
             assert_eq!(weight, Weight::ZERO, "after an abort the canary gets nothing until retry or a new revision");
         }
-        // Edited steps may leave a weight in force that they do not name; it is checked while they are as at first.
-        self.steps_edited |= world.plan.strategy.steps != self.steps;
+        self.other_weights |= world.plan.strategy.steps != self.steps;
         if let PhaseMemory::Progressing(rollout) = world.phase() {
             let planned = self.steps.contains(&Step::SetWeight(rollout.weight));
-            assert!(planned || rollout.weight == Weight::ZERO || self.steps_edited, "{} is no step's", rollout.weight);
+            assert!(planned || rollout.weight == Weight::ZERO || self.other_weights, "{} is no step's", rollout.weight);
         }
     }
 }
