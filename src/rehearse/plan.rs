@@ -9,8 +9,8 @@ use crate::engine::{
     weight::Weight,
 };
 
-/// Plans beyond this are cut: nobody rehearses a year.
-const PLANNED_MAX: Duration = Duration::from_hours(24 * 30);
+/// Plans beyond this are cut: nobody waits for the rehearsal of a year.
+const PLANNED_MAX: Duration = Duration::from_hours(24 * 7);
 /// Looks of the engine in a plan of any length, about: longer plans are looked at less often.
 const LOOKS: u64 = 20_000;
 
@@ -62,7 +62,7 @@ fn times(plan: &ServicePlan, rate: f64) -> Times {
         OnNoTraffic::Wait => Duration::ZERO,
         OnNoTraffic::Pause | OnNoTraffic::Abort => plan.strategy.no_traffic_for.min(PLANNED_MAX),
     };
-    let horizon = 3 * planned + millis(patience) + 600_000;
+    let horizon = 3 * planned + millis(patience) + 60_000;
     Times { planned, horizon, tick: (planned / LOOKS).clamp(1_000, 60_000) }
 }
 

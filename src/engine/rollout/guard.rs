@@ -96,34 +96,40 @@ impl Service {
     }
 
     fn error_breach(&self, limit: ErrorRateLimit, canary: &VersionName, now: Timestamp) -> Option<Cause> {
-        let (seen, stable) = self.both(canary, now, limit.window, limit.min_requests);
+        let seen = self.traffic.summary(canary, now, limit.window, limit.min_requests);
         let enough = seen.counts.requests >= limit.min_requests.max(1);
         let breached = enough && seen.counts.error_rate().is_some_and(|rate| rate > limit.max);
-        breached.then_some(Cause::ErrorRate {
+        breached.then(|| Cause::ErrorRate {
             max: limit.max,
             window: seen.span,
             canary: seen.counts,
-            stable: stable.counts,
+            stable: self.stable_beside(&seen, now, limit.window).counts,
         })
     }
 
     fn latency_breach(&self, limit: LatencyLimit, canary: &VersionName, now: Timestamp) -> Option<Cause> {
-        let (seen, stable) = self.both(canary, now, limit.window, limit.min_requests);
-        let value = seen.quantile(limit.quantile).filter(|_| seen.counts.requests >= limit.min_requests.max(1))?;
-        (value > limit.max).then_some(Cause::Latency {
+        let seen = self.traffic.summary(canary, now, limit.window, limit.min_requests);
+        let enough = seen.counts.requests >= limit.min_requests.max(1);
+        let value = Some(&seen).filter(|_| enough)?.quantile(limit.quantile)?;
+        (value > limit.max).then(|| Cause::Latency {
             quantile: limit.quantile,
             max: limit.max,
             value,
             requests: seen.counts.requests,
-            stable: stable.quantile(limit.quantile),
+            stable: self.stable_beside(&seen, now, limit.window).quantile(limit.quantile),
         })
     }
 
     /// The canary's window, and stable over the same time.
     fn both(&self, canary: &VersionName, now: Timestamp, window: Duration, at_least: u64) -> (Summary, Summary) {
         let seen = self.traffic.summary(canary, now, window, at_least);
-        let stable = self.traffic.summary(&self.standing.stable.version, now, seen.span.max(window), 0);
+        let stable = self.stable_beside(&seen, now, window);
         (seen, stable)
+    }
+
+    /// Stable over the time of the canary's window: asked for only where it is shown, since every look costs.
+    fn stable_beside(&self, seen: &Summary, now: Timestamp, window: Duration) -> Summary {
+        self.traffic.summary(&self.standing.stable.version, now, seen.span.max(window), 0)
     }
 
     fn error_check(&self, limit: ErrorRateLimit, canary: &VersionName, now: Timestamp) -> CheckView {
