@@ -65,7 +65,11 @@ pub(super) async fn reload(
     match inside.outside.handle.reload().await {
         Ok(()) => {
             let config = read::config_status(&inside.outside.handle.config());
-            let message = format!("{} is in force", config.path);
+            let later = match &config.needs_restart[..] {
+                [] => String::new(),
+                waiting => format!("; after a restart only: {}", waiting.join(", ")),
+            };
+            let message = format!("{} is in force{later}", config.path);
             Ok(answer::document(api::ReloadReply { config, message }))
         }
         Err(ReloadError::Refused(diagnostics)) => {

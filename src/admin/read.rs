@@ -110,8 +110,9 @@ POST needs `Authorization: Bearer TOKEN`.
 
 /// The config status on the wire.
 pub(super) fn config_status(status: &handle::ConfigStatus) -> api::ConfigStatus {
-    let handle::ConfigStatus { path, loaded, loads, failures, error } = status.clone();
-    api::ConfigStatus { path, loaded, loads, failures, error }
+    let handle::ConfigStatus { path, loaded, loads, failures, error, needs_restart } = status.clone();
+    let needs_restart = needs_restart.into_iter().map(str::to_owned).collect();
+    api::ConfigStatus { path, loaded, loads, failures, error, needs_restart }
 }
 
 /// An event on the wire, with its sentence.

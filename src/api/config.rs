@@ -21,4 +21,7 @@ pub struct ConfigStatus {
     /// Why the file as it is now was refused; absent when it is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What of the file is in force only after a restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs_restart: Vec<String>,
 }

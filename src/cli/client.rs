@@ -27,6 +27,8 @@ const LIMITS: Limits =
 struct Target {
     base: Uri,
     token: Option<String>,
+    /// Why there is none although there should be.
+    no_token: Option<String>,
 }
 
 /// A client for one verb.
@@ -41,25 +43,32 @@ fn locate(global: &Global) -> Result<Target, Trouble> {
     let token =
         std::env::var("SERIN_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     if let Some(admin) = &global.admin {
-        return Ok(Target { base: parse_url(admin)?, token });
+        return Ok(Target { base: parse_url(admin)?, token, no_token: None });
     }
     let environment = config::process_environment;
     let file = config::locate(global.config.as_deref(), Path::new(""), &environment);
     let found = file.ok().and_then(|file| config::reach(&file, &environment));
-    let Some((admin, state)) = found else { return Ok(Target { base: parse_url(DEFAULT_ADMIN)?, token }) };
+    let Some((admin, state)) = found else {
+        return Ok(Target { base: parse_url(DEFAULT_ADMIN)?, token, no_token: None });
+    };
     let mut address = admin.listen;
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
     }
     let written = admin.write_token.map(|token| token.reveal().to_owned());
-    let token = token.or(written).or_else(|| token_in(&state.dir));
-    Ok(Target { base: parse_url(&format!("http://{address}"))?, token })
+    let base = parse_url(&format!("http://{address}"))?;
+    let (token, no_token) = match token.or(written).map_or_else(|| token_in(&state.dir), Ok) {
+        Ok(token) => (Some(token), None),
+        Err(why) => (None, Some(why)),
+    };
+    Ok(Target { base, token, no_token })
 }
 
 /// The token that a running process made in its state folder.
-fn token_in(folder: &Path) -> Option<String> {
-    let token = std::fs::read_to_string(folder.join("write-token")).ok()?;
-    Some(token.trim().to_owned()).filter(|token| !token.is_empty())
+fn token_in(folder: &Path) -> Result<String, String> {
+    let file = folder.join("write-token");
+    let token = std::fs::read_to_string(&file).map(|token| token.trim().to_owned());
+    token.map_err(|error| format!("{} cannot be read ({error})", file.display()))
 }
 
 impl Client {
@@ -91,7 +100,7 @@ impl Client {
             Some(url) => {
                 let base = parse_url(url)?;
                 let path = base.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-                (Target { base, token: None }, path)
+                (Target { base, token: None, no_token: None }, path)
             }
             None => (self.target.clone(), path.to_owned()),
         };
@@ -172,9 +181,14 @@ impl Client {
             _ => Exit::Failed,
         };
         if code == "badToken" {
-            message = match &self.target.token {
-                Some(_) => format!("{message}: set SERIN_TOKEN, or name the process's own config file with --config"),
-                None => format!("{message}: set SERIN_TOKEN, or name the config file with --config"),
+            message = match (&self.target.token, &self.target.no_token) {
+                (None, Some(why)) => {
+                    format!("{message}: {why}; run this as the user that runs serin, or set SERIN_TOKEN")
+                }
+                (Some(_), _) => {
+                    format!("{message}: set SERIN_TOKEN, or name the process's own config file with --config")
+                }
+                (None, None) => format!("{message}: set SERIN_TOKEN, or name the config file with --config"),
             };
         } else if let Some(help) = help {
             message = format!("{message}\n  {help}");

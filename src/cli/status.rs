@@ -161,5 +161,6 @@ fn all(list: &ServiceList, style: Style) -> String {
 }
 
 fn note(config: &ConfigStatus) -> ConfigNote<'_> {
-    ConfigNote { path: &config.path, loaded: config.loaded, error: config.error.as_deref() }
+    let (error, needs_restart) = (config.error.as_deref(), &config.needs_restart[..]);
+    ConfigNote { path: &config.path, loaded: config.loaded, error, needs_restart }
 }

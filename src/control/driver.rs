@@ -100,7 +100,7 @@ impl Driver {
         engine.apply(Input::Configure(source.config.services.clone()), now, &mut effects)?;
         let publication = Publication::new(engine.table());
         let path = source.path.display().to_string();
-        let status = ConfigStatus { path, loaded: now, loads: 1, failures: 0, error: None };
+        let status = ConfigStatus { path, loaded: now, loads: 1, failures: 0, error: None, needs_restart: Vec::new() };
         let surplus = recovered.history.len().saturating_sub(HISTORY_MAX);
         let history: VecDeque<Event> = recovered.history.into_iter().skip(surplus).collect();
         let (handle, shared, inbox) = Handle::new(engine.view(now), status, history);
@@ -208,10 +208,11 @@ impl Driver {
     fn reload(&mut self) -> Result<(), String> {
         let outcome = self.try_reload();
         self.loaded(outcome.clone());
-        outcome
+        outcome.map(|_| ())
     }
 
-    fn try_reload(&mut self) -> Result<(), String> {
+    /// Gives what of the file waits for a restart.
+    fn try_reload(&mut self) -> Result<Vec<&'static str>, String> {
         let source = Source::read(&self.source.path).map_err(|diagnostics| diagnostics.to_string())?;
         let outcome = self.apply(Input::Configure(source.config.services.clone()), self.clock.now());
         outcome.map_err(|error| error.to_string())?;
@@ -222,13 +223,14 @@ impl Driver {
         self.reader.forget_unconfigured(&self.engine.table());
         self.source.text = source.text;
         self.source.config.services = source.config.services;
-        Ok(())
+        Ok(later)
     }
 
-    fn loaded(&self, outcome: Result<(), String>) {
+    fn loaded(&self, outcome: Result<Vec<&'static str>, String>) {
         let mut status = ConfigStatus::clone(&self.shared.config.load());
         match outcome {
-            Ok(()) => {
+            Ok(later) => {
+                status.needs_restart = later;
                 status.loads += 1;
                 status.loaded = self.clock.now();
                 status.error = None;

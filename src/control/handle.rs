@@ -35,6 +35,8 @@ pub struct ConfigStatus {
     pub failures: u64,
     /// Why the file as it is now was refused; none when it is in force.
     pub error: Option<String>,
+    /// What of the file is in force only after a restart, e.g. `listeners`; empty when all is.
+    pub needs_restart: Vec<&'static str>,
 }
 
 /// What came of a command.

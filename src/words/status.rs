@@ -24,6 +24,8 @@ pub struct ConfigNote<'a> {
     pub loaded: Timestamp,
     /// Why the file as it is now was refused.
     pub error: Option<&'a str>,
+    /// What of it is in force only after a restart.
+    pub needs_restart: &'a [String],
 }
 
 /// Steps shown before and after the present one.
@@ -113,7 +115,13 @@ pub fn config_note(at: Timestamp, config: ConfigNote<'_>, style: Style) -> Strin
     let loaded = duration(at.since(config.loaded));
     let label = style.paint(Tone::Faint, "Config     ");
     let Some(error) = config.error else {
-        return format!("{label}{}, loaded {loaded} ago", config.path);
+        let later = match config.needs_restart {
+            [] => String::new(),
+            waiting => {
+                format!("; {}", style.marked(Mark::Held, &format!("after a restart only: {}", waiting.join(", "))))
+            }
+        };
+        return format!("{label}{}, loaded {loaded} ago{later}", config.path);
     };
     let head = format!("{} was refused; what was loaded {loaded} ago stays in force", config.path);
     let mut text = format!("{label}{}", style.marked(Mark::Bad, &head));

@@ -71,6 +71,7 @@ impl Stage {
             loads: 3,
             failures: 1,
             error: config_error.map(ToOwned::to_owned),
+            needs_restart: Vec::new(),
         };
         let (handle, shared, messages) = Handle::new(view, config, VecDeque::from(history));
         let (commands, reloads) = (Arc::default(), Arc::new(AtomicUsize::new(0)));
