@@ -89,9 +89,10 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
 /// What the phase means for what is awaited; none while it can still come.
 fn judge(until: Until, through_pauses: bool, phase: Phase, step: Option<usize>) -> Option<Exit> {
     let reached = match (until, phase) {
-        (Until::Promoted, Phase::Healthy) | (Until::Paused, Phase::Paused) | (Until::Aborted, Phase::Degraded) => true,
         (Until::Step(wanted), Phase::Progressing | Phase::Paused) => step.is_some_and(|step| step >= wanted),
-        (Until::Step(_), Phase::Healthy) => true,
+        (Until::Promoted | Until::Step(_), Phase::Healthy)
+        | (Until::Paused, Phase::Paused)
+        | (Until::Aborted, Phase::Degraded) => true,
         _ => false,
     };
     match phase {
