@@ -155,7 +155,7 @@ fn fifty_kills_lose_no_decision() {
         v1.address(),
         v2.address(),
         (1..=50)
-            .map(|step| format!("{{ setWeight: {step}00ppm }}, {{ pause: {{ duration: 1s }} }}"))
+            .map(|step| format!("{{ setWeight: {step}00ppm }}, {{ pause: {{ duration: 2s }} }}"))
             .collect::<Vec<_>>()
             .join(", ")
     );
@@ -172,7 +172,9 @@ fn fifty_kills_lose_no_decision() {
         serin.kill9();
         serin.spawn();
         serin.ready();
-        let (after, history) = (serin.status(), serin.history());
+        // In this order: a step may be taken between the two looks.
+        let history = serin.history();
+        let after = serin.status();
         check_history(&history);
         assert_eq!(history[..known.len()], known[..], "what was told stays told");
         let weight = |status: &serde_json::Value| canary_ppm(status);
