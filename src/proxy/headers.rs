@@ -25,8 +25,7 @@ pub(super) struct Hop {
 /// Makes a checked request head ready for any upstream: without the client's hop, and with where it came from.
 /// Nobody's word about earlier hops is believed.
 pub(super) fn for_upstreams(head: &mut Parts, client: &HeaderValue) -> Hop {
-    let hop = Hop { upgrade: upgrade_of(head), takes_trailers: has_token(&head.headers, &header::TE, "trailers") };
-    strip_hop(&mut head.headers);
+    let hop = take_hop(head);
     strip_claims(&mut head.headers);
     if head.version == Version::HTTP_10 {
         head.headers.remove(header::EXPECT);
@@ -108,7 +107,36 @@ fn upgrade_of(head: &Parts) -> Option<HeaderValue> {
     (head.version == Version::HTTP_11 && nominated && single && !h2c).then(|| asked.clone())
 }
 
+/// Takes the client's hop off a request head.
+fn take_hop(head: &mut Parts) -> Hop {
+    if !has_hop(&head.headers) {
+        return Hop::default();
+    }
+    let hop = Hop { upgrade: upgrade_of(head), takes_trailers: has_token(&head.headers, &header::TE, "trailers") };
+    strip_hop(&mut head.headers);
+    hop
+}
+
+/// Whether any field is about one hop. One look at each name costs less than a search for each of those.
+fn has_hop(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| {
+        matches!(
+            name.as_str(),
+            "connection"
+                | "te"
+                | "transfer-encoding"
+                | "upgrade"
+                | "keep-alive"
+                | "proxy-connection"
+                | "http2-settings"
+        )
+    })
+}
+
 fn strip_hop(headers: &mut HeaderMap) {
+    if !has_hop(headers) {
+        return;
+    }
     let nominated: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
         .filter_map(|token| HeaderName::from_bytes(token).ok())
         .filter(|name| !matches!(*name, header::HOST | header::CONTENT_LENGTH))
@@ -213,6 +241,16 @@ mod tests {
         assert_eq!(values(&head, "x-keep"), ["2"]);
         assert_eq!(values(&head, "x-forwarded-for"), ["192.0.2.7"]);
         assert!(hop.upgrade.is_none(), "not nominated by Connection");
+    }
+
+    #[test]
+    fn each_field_of_the_hop_goes_even_if_it_is_the_only_one() {
+        for name in
+            ["connection", "te", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection", "http2-settings"]
+        {
+            let (head, _) = forwarded(Version::HTTP_11, &[("host", "a.example"), (name, "x")]);
+            assert!(!head.headers.contains_key(name), "{name}");
+        }
     }
 
     #[test]
