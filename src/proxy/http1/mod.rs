@@ -89,6 +89,8 @@ struct Reader {
     socket: OwnedReadHalf,
     bytes: BytesMut,
     read_size: usize,
+    /// How much of a head that is not whole has been looked at.
+    looked_at: usize,
     places: Vec<response::Place>,
 }
 
@@ -103,7 +105,7 @@ pub(super) struct RequestHead<'r> {
 impl Connection {
     pub(super) fn new(stream: TcpStream) -> Self {
         let (socket, write) = stream.into_split();
-        let reader = Reader { socket, bytes: BytesMut::new(), read_size: READ_MIN, places: Vec::new() };
+        let reader = Reader { socket, bytes: BytesMut::new(), read_size: READ_MIN, looked_at: 0, places: Vec::new() };
         Self { reader, writer: Writer { socket: write, lines: Vec::new() } }
     }
 
@@ -178,28 +180,34 @@ enum Sending {
 impl Reader {
     /// The next response head.
     fn poll_head(&mut self, cx: &mut Context<'_>, to_head: bool) -> Poll<Result<response::Head, Error>> {
-        let mut parsed_to = 0;
         loop {
-            // A head that comes in small parts is not parsed again for each of them.
-            if parsed_to == 0 || may_end_after(&self.bytes, parsed_to) {
-                if let Some(head) = response::parse(&mut self.bytes, to_head, &mut self.places)? {
-                    return Poll::Ready(Ok(head));
-                }
-                parsed_to = self.bytes.len();
+            if let Some(head) = self.parse_head(to_head, false)? {
+                return Poll::Ready(Ok(head));
             }
             if self.bytes.len() >= HEAD_MAX {
                 return Poll::Ready(Err(Malformed("the head is too large").into()));
             }
             match self.poll_read(cx) {
-                Poll::Ready(Ok(0)) => {
-                    response::parse(&mut self.bytes, to_head, &mut self.places)?;
-                    return Poll::Ready(Err(Error::Closed));
-                }
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.parse_head(to_head, true)?.ok_or(Error::Closed)),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// The head, if it is whole. One that comes in small parts is not parsed again for each of them.
+    fn parse_head(&mut self, to_head: bool, at_end: bool) -> Result<Option<response::Head>, Malformed> {
+        let before = std::mem::replace(&mut self.looked_at, self.bytes.len());
+        let is_worth_it = before == 0 || at_end || may_end_after(&self.bytes, before);
+        if self.bytes.is_empty() || !is_worth_it {
+            return Ok(None);
+        }
+        let head = response::parse(&mut self.bytes, to_head, &mut self.places)?;
+        if head.is_some() {
+            self.looked_at = 0;
+        }
+        Ok(head)
     }
 
     /// Reads what is there; 0 at the end of the connection.
