@@ -242,7 +242,6 @@ fn write_head(out: &mut Vec<u8>, request: RequestHead<'_>, framing: Framing) {
 }
 
 fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);

@@ -34,18 +34,33 @@ pub(super) fn parse(bytes: &mut BytesMut, to_head: bool, places: &mut Vec<Place>
     let status = StatusCode::from_u16(line.status).map_err(|_| Malformed("the status is out of range"))?;
     let head = bytes.split_to(line.length).freeze();
     let mut fields = HeaderMap::with_capacity(places.len());
+    let mut says = Says::default();
     for place in &*places {
         let name = HeaderName::from_bytes(&head[place.name.0..place.name.1]);
         let value = HeaderValue::from_maybe_shared(head.slice(place.value.0..place.value.1));
         let (Ok(name), Ok(value)) = (name, value) else { return Err(Malformed("malformed header fields")) };
+        match name {
+            header::CONTENT_LENGTH => says.length = true,
+            header::TRANSFER_ENCODING => says.coding = true,
+            header::CONNECTION => says.connection = true,
+            _ => {}
+        }
         fields.append(name, value);
     }
-    let (body, keeps_alive) = frame(&mut fields, status, line.version, to_head)?;
+    let (body, keeps_alive) = frame(&mut fields, says, status, line.version, to_head)?;
     let mut response = Response::new(());
     *response.status_mut() = status;
     *response.version_mut() = line.version;
     *response.headers_mut() = fields;
     Ok(Some(Head { response, body, keeps_alive }))
+}
+
+/// Which fields about framing a head has: to search it for those that it has not costs more than to note them.
+#[derive(Debug, Default, Clone, Copy)]
+struct Says {
+    length: bool,
+    coding: bool,
+    connection: bool,
 }
 
 /// The status line, and how long the head is.
@@ -86,16 +101,14 @@ fn locate(bytes: &[u8], places: &mut Vec<Place>) -> Result<Option<StatusLine>, M
 /// How the body is delimited (RFC 9112 6.3), and whether the connection goes on after it (9.3).
 fn frame(
     fields: &mut HeaderMap,
+    says: Says,
     status: StatusCode,
     version: Version,
     to_head: bool,
 ) -> Result<(Decoder, bool), Malformed> {
-    let length = content_length(fields)?;
-    let mut keeps_alive = match version {
-        Version::HTTP_10 => headers::has_token(fields, &header::CONNECTION, "keep-alive"),
-        _ => true,
-    };
-    keeps_alive &= !headers::has_token(fields, &header::CONNECTION, "close");
+    let length = if says.length { content_length(fields)? } else { None };
+    let has_option = |option| says.connection && headers::has_token(fields, &header::CONNECTION, option);
+    let keeps_alive = !has_option("close") && (version == Version::HTTP_11 || has_option("keep-alive"));
     if status.is_informational() || status == StatusCode::NO_CONTENT {
         fields.remove(header::CONTENT_LENGTH); // RFC 9110 8.6: it must not be there.
         return Ok((Decoder::Length(0), keeps_alive && status != StatusCode::SWITCHING_PROTOCOLS));
@@ -103,12 +116,13 @@ fn frame(
     if to_head || status == StatusCode::NOT_MODIFIED {
         return Ok((Decoder::Length(0), keeps_alive));
     }
-    let mut codings = fields.get_all(header::TRANSFER_ENCODING).iter();
-    if let Some(coding) = codings.next() {
+    if says.coding {
         if version == Version::HTTP_10 {
             return Err(Malformed("HTTP/1.0 with Transfer-Encoding"));
         }
-        if codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        let mut codings = fields.get_all(header::TRANSFER_ENCODING).iter();
+        let is_chunked = codings.next().is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
+        if !is_chunked || codings.next().is_some() {
             return Err(Malformed("a transfer coding other than chunked"));
         }
         // Both: chunked decides, and whoever wrote that is not to be trusted with another request (6.1).
