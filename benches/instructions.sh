@@ -7,7 +7,7 @@
 # Two runs under callgrind differ only in the number of requests, so start-up cancels out; the figure repeats to 1 or
 # 2 %. Counted is the thread whose count differs most: the worker. A GET with 7 header fields, 4 kept-alive
 # connections, 95 % to stable and 5 % to the canary. What the kernel does is not in it.
-# Needs valgrind and h2load (Debian: valgrind, nghttp2-client). About 20 s.
+# Needs valgrind, h2load, curl and python3 (Debian: valgrind, nghttp2-client, curl, python3). About 20 s.
 set -eu
 SERIN=$(realpath "${1:-target/release/serin}")
 FEW=500 MANY=2500
