@@ -7,25 +7,21 @@ use std::{
     fmt,
     pin::Pin,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use futures_util::task::AtomicWaker;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::{
     connection::StreamGuard,
     deadline::{Coarse, Deadline},
+    error::Causes,
     headers,
     outcome::Outcome,
-    pool::Lease,
+    upstream::{UpstreamBody, UpstreamError},
 };
 use crate::measure::slot::Ending;
 
@@ -45,7 +41,8 @@ pub(super) enum ClientFault {
 #[derive(Debug)]
 pub(super) enum BodyError {
     Client(ClientFault),
-    Upstream(Option<hyper::Error>),
+    /// None when nothing came for too long.
+    Upstream(Option<UpstreamError>),
 }
 
 impl fmt::Display for BodyError {
@@ -113,7 +110,7 @@ pub(super) struct Uploading {
     upload: Rc<Upload>,
     silence: Deadline,
     silence_max: Duration,
-    gate: Option<Arc<Gate>>,
+    waits_for_continue: bool,
 }
 
 impl RequestBody {
@@ -126,7 +123,7 @@ impl RequestBody {
             sent: Cell::new(None),
             fault: Cell::new(None),
         });
-        let body = Uploading { incoming, upload: Rc::clone(&upload), silence, silence_max, gate: None };
+        let body = Uploading { incoming, upload: Rc::clone(&upload), silence, silence_max, waits_for_continue: false };
         (Self::Stream(Box::new(body)), upload)
     }
 
@@ -134,22 +131,36 @@ impl RequestBody {
         matches!(self, Self::None)
     }
 
-    /// Holds the body back until the gate opens.
-    pub(super) fn behind(&mut self, gate: Arc<Gate>) {
+    /// Holds the body back until the upstream asks for it.
+    pub(super) fn wait_for_continue(&mut self) {
         if let Self::Stream(body) = self {
             body.silence.arm(CONTINUE_WAIT);
-            body.gate = Some(gate);
+            body.waits_for_continue = true;
         }
+    }
+
+    /// The upstream asks for the body.
+    pub(super) fn continues(&mut self) {
+        if let Self::Stream(body) = self
+            && body.waits_for_continue
+        {
+            body.waits_for_continue = false;
+            body.silence.disarm();
+        }
+    }
+
+    pub(super) fn waits_for_continue(&self) -> bool {
+        matches!(self, Self::Stream(body) if body.waits_for_continue)
     }
 }
 
 impl Uploading {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(gate) = &self.gate {
-            if gate.poll_open(cx).is_pending() && self.silence.poll_passed(cx).is_pending() {
+        if self.waits_for_continue {
+            if self.silence.poll_passed(cx).is_pending() {
                 return Poll::Pending;
             }
-            self.gate = None;
+            self.waits_for_continue = false;
             self.silence.disarm();
         }
         match Pin::new(&mut self.incoming).poll_frame(cx) {
@@ -226,25 +237,6 @@ impl Body for RequestBody {
     }
 }
 
-/// Keeps a body back until the upstream said `100 Continue`. hyper calls back from wherever, so it is `Sync`.
-#[derive(Debug, Default)]
-pub(super) struct Gate {
-    open: AtomicBool,
-    waiting: AtomicWaker,
-}
-
-impl Gate {
-    pub(super) fn open(&self) {
-        self.open.store(true, Ordering::Release);
-        self.waiting.wake();
-    }
-
-    fn poll_open(&self, cx: &Context<'_>) -> Poll<()> {
-        self.waiting.register(cx.waker());
-        if self.open.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
 /// The body of an answer on its way to the client.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
@@ -270,8 +262,9 @@ pub(super) enum Text {
 /// An upstream's body. Dropped early, the client has gone, and the upstream's connection with it.
 #[derive(Debug)]
 pub(super) struct Relay {
-    pub(super) incoming: Incoming,
-    pub(super) lease: Option<Lease>,
+    pub(super) incoming: UpstreamBody,
+    /// Why it ended early, until the client has been told.
+    pub(super) broken: Option<UpstreamError>,
     pub(super) outcome: Option<Outcome>,
     /// Passes when the upstream has sent nothing for `silence_max`.
     pub(super) silence: Deadline,
@@ -306,7 +299,10 @@ impl Relay {
         cx: &mut Context<'_>,
         stream: &StreamGuard,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match Pin::new(&mut self.incoming).poll_frame(cx) {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(BodyError::Upstream(Some(error)))));
+        }
+        match self.incoming.poll_frame(cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if stream.waits_for_upstream(false) {
                     self.silence.disarm();
@@ -324,8 +320,11 @@ impl Relay {
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Err(error))) => {
-                self.fail(&error.to_string());
-                Poll::Ready(Some(Err(BodyError::Upstream(Some(error)))))
+                self.fail(&Causes(&error).to_string());
+                // With the error hyper drops what it has not flushed: it gets a chance to, and the error after it.
+                self.broken = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }
             Poll::Pending => {
                 stream.waits_for_upstream(true);
@@ -347,8 +346,8 @@ impl Relay {
             outcome.delivered();
         }
         let sent = self.upload.as_ref().is_none_or(|upload| upload.has_ended());
-        if let Some(lease) = self.lease.take_if(|_| sent) {
-            lease.give_back();
+        if sent {
+            self.incoming.give_back();
         }
     }
 
@@ -360,7 +359,7 @@ impl Relay {
     }
 
     fn fail(&mut self, cause: &str) {
-        self.lease = None;
+        self.incoming.abandon();
         let Some(outcome) = self.outcome.take() else { return };
         if self.upload.as_ref().is_some_and(|upload| upload.fault().is_some()) {
             return outcome.delivered();

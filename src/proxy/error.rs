@@ -9,6 +9,8 @@ use super::{
     body::{ResponseBody, Text},
     connection::StreamGuard,
     deadline::{Coarse, Ticks},
+    http1,
+    upstream::UpstreamError,
 };
 use crate::{
     engine::{
@@ -76,12 +78,15 @@ impl Failure {
         Self { ending: Ending::Malformed, status: StatusCode::BAD_GATEWAY, cause: cause.to_owned() }
     }
 
-    /// What hyper says of an attempt without a response head, the client's own faults apart.
-    pub(super) fn of_attempt(error: &hyper::Error) -> Self {
-        let malformed = chain(error).any(|one| {
-            one.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse)
-                || one.downcast_ref::<h2::Error>().is_some_and(|error| !error.is_remote() && !error.is_io())
-        });
+    /// An attempt without a response head, the client's own faults apart.
+    pub(super) fn of_attempt(error: &UpstreamError) -> Self {
+        let malformed = match error {
+            UpstreamError::Http1(error) => matches!(error, http1::Error::Malformed(_)),
+            UpstreamError::Http2(error) => chain(error).any(|one| {
+                one.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse)
+                    || one.downcast_ref::<h2::Error>().is_some_and(|error| !error.is_remote() && !error.is_io())
+            }),
+        };
         let ending = if malformed { Ending::Malformed } else { Ending::Reset };
         Self { ending, status: StatusCode::BAD_GATEWAY, cause: Causes(error).to_string() }
     }
@@ -97,19 +102,26 @@ impl Failure {
     }
 }
 
-/// Whether the request's body broke the attempt: hyper calls that a fault of its user, which is what hands it the body.
-pub(super) fn is_bodys_fault(error: &hyper::Error) -> bool {
-    chain(error).any(|one| one.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user))
+/// Whether the request's body broke the attempt: hyper calls that a fault of its user, which hands it the body.
+pub(super) fn is_bodys_fault(error: &UpstreamError) -> bool {
+    match error {
+        UpstreamError::Http1(error) => matches!(error, http1::Error::RequestBody),
+        UpstreamError::Http2(error) => {
+            chain(error).any(|one| one.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user))
+        }
+    }
 }
 
 /// Whether the connection failed without an answer to this request, as one does that the upstream was closing
 /// anyway. A stream that the upstream reset is an answer of a kind, unless it says that it did nothing (RFC 9113 8.7).
-pub(super) fn is_stale_connection(error: &hyper::Error) -> bool {
-    let answered = chain(error).any(|one| match one.downcast_ref::<h2::Error>() {
-        Some(error) => error.is_reset() && error.reason() != Some(h2::Reason::REFUSED_STREAM),
-        None => one.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse),
-    });
-    !answered
+pub(super) fn is_stale_connection(error: &UpstreamError) -> bool {
+    match error {
+        UpstreamError::Http1(error) => matches!(error, http1::Error::Io(_) | http1::Error::Closed),
+        UpstreamError::Http2(error) => !chain(error).any(|one| match one.downcast_ref::<h2::Error>() {
+            Some(error) => error.is_reset() && error.reason() != Some(h2::Reason::REFUSED_STREAM),
+            None => one.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse),
+        }),
+    }
 }
 
 fn answer(status: StatusCode, reason: &'static str, text: &'static str, stream: StreamGuard) -> Response<ResponseBody> {
@@ -126,7 +138,7 @@ pub(super) fn chain<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<It
 }
 
 /// An error with its causes, in one line.
-struct Causes<'e>(&'e (dyn StdError + 'static));
+pub(super) struct Causes<'e>(pub(super) &'e (dyn StdError + 'static));
 
 impl fmt::Display for Causes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

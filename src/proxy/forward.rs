@@ -1,29 +1,31 @@
 //! The life of a request, top to bottom: check it, read the table once, choose a version, get a connection,
 //! look whether the choice still stands, send, and pass the answer on. Each step is a function with its own fault.
 
-use std::{pin::pin, rc::Rc, sync::Arc};
+use std::{pin::pin, rc::Rc};
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
-use hyper::{body::Incoming, client::conn::TrySendError, upgrade::OnUpgrade};
+use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use super::{
-    body::{ClientFault, Gate, Relay, RequestBody, ResponseBody, Upload},
+    body::{ClientFault, Relay, RequestBody, ResponseBody, Upload},
     check,
     connection::{Conn, StreamGuard},
     cookie,
     deadline::{Coarse, Deadline, TICK, Ticks},
     error::{self, Failure, Refusal},
     headers::{self, Hop},
+    http1::RequestHead,
     outcome::{Candidate, Outcome},
     pool::Lease,
     routing::{Choice, Routing},
     upgrade,
+    upstream::{Unanswered, UpstreamBody},
     worker::Worker,
 };
 use crate::{
     engine::{
-        endpoint::UpstreamHttp,
+        endpoint::Endpoint,
         split::{self, Reason},
         sticky::StickyId,
         table::{ServiceTable, Timeouts},
@@ -62,8 +64,8 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let hop = headers::for_upstreams(&mut head, conn.client());
     let (body, upload) = request_body(conn, body);
     let waiting = Waiting::begin(&worker.ticks, choice.service().timeouts);
-    let mut journey = Journey { worker, claims, hop, waiting, upload };
-    match journey.run(choice, Unsent { head, body }).await {
+    let mut journey = Journey { worker, claims, head, hop, waiting, upload };
+    match journey.run(choice, body).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             switch_protocols(conn, on_upgrade.filter(|_| journey.hop.upgrade.is_some()), arrival, stream)
         }
@@ -113,23 +115,16 @@ fn request_body(conn: &Rc<Conn>, body: Incoming) -> (RequestBody, Option<Rc<Uplo
 struct Journey<'w> {
     worker: &'w Worker,
     claims: Claims,
+    head: Parts,
     hop: Hop,
     waiting: Waiting,
     upload: Option<Rc<Upload>>,
 }
 
-/// A request that can still go anywhere.
-#[derive(Debug)]
-struct Unsent {
-    head: Parts,
-    body: RequestBody,
-}
-
-/// A response head, and what it came over.
+/// A response, and what it is to the version.
 #[derive(Debug)]
 struct Arrival {
-    response: Response<Incoming>,
-    lease: Lease,
+    response: Response<UpstreamBody>,
     outcome: Outcome,
 }
 
@@ -150,7 +145,7 @@ enum Connections {
 impl Journey<'_> {
     /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream
     /// had closed, and nothing can have been done twice.
-    async fn run(&mut self, choice: Choice, mut unsent: Unsent) -> Result<Arrival, Stop> {
+    async fn run(&mut self, choice: Choice, mut body: RequestBody) -> Result<Arrival, Stop> {
         let mut candidate = Candidate::new(choice);
         let lease = self.lease(&mut candidate.choice, Connections::Any).await;
         let mut outcome = candidate.settle();
@@ -160,23 +155,22 @@ impl Journey<'_> {
         };
         let mut is_first = true;
         loop {
-            let (request, copy) = self.request_for(unsent, outcome.choice(), is_first && lease.is_reused());
+            let may_repeat = lease.is_reused() && body.is_none() && self.head.method.is_idempotent();
             outcome.sending();
-            let error = match self.answer(&mut lease, request).await {
-                Some(Ok(mut response)) => {
+            let unanswered = match self.answer(lease, outcome.choice().endpoint(), body).await {
+                Some(Ok(response)) => {
                     let sent = self.upload.as_deref().and_then(Upload::sent);
-                    response.extensions_mut().remove::<hyper::ext::ReasonPhrase>();
                     outcome.answered(response.status().as_u16(), sent);
-                    return Ok(Arrival { response, lease, outcome });
+                    return Ok(Arrival { response, outcome });
                 }
-                Some(Err(error)) => error,
+                Some(Err(unanswered)) => unanswered,
                 None => return Err(Stop::Failed(outcome, Failure::no_head_in_time())),
             };
-            if let Some(refusal) = self.clients_fault(&error) {
+            if let Some(refusal) = self.clients_fault(&unanswered) {
                 return Err(Stop::Broken(outcome, refusal));
             }
-            let failure = Failure::of_attempt(error.error());
-            unsent = match repeatable(error, copy).filter(|_| is_first) {
+            let failure = Failure::of_attempt(&unanswered.error);
+            body = match repeatable(unanswered, may_repeat).filter(|_| is_first) {
                 Some(again) => again,
                 None => return Err(Stop::Failed(outcome, failure)),
             };
@@ -222,36 +216,18 @@ impl Journey<'_> {
         }
     }
 
-    /// The request in this upstream's form, with a copy to send again where that is allowed.
-    fn request_for(&self, unsent: Unsent, choice: &Choice, copy: bool) -> (Request<RequestBody>, Option<Unsent>) {
-        let Unsent { mut head, mut body } = unsent;
-        let copy = (copy && body.is_none() && head.method.is_idempotent())
-            .then(|| Unsent { head: head.clone(), body: RequestBody::None });
-        let http = choice.version().http;
-        headers::for_one_upstream(&mut head, &self.hop, choice.endpoint(), http, !body.is_none());
-        let gate = head.headers.contains_key(header::EXPECT).then(Arc::<Gate>::default);
-        if let Some(gate) = &gate {
-            body.behind(Arc::clone(gate));
-        }
-        let mut request = Request::from_parts(head, body);
-        if let Some(gate) = gate {
-            hyper::ext::on_informational(&mut request, move |response| {
-                if response.status() == StatusCode::CONTINUE {
-                    gate.open();
-                }
-            });
-        }
-        (request, copy)
-    }
-
     /// The response head; none when it did not come in time. While the client's body is what is waited for, time stands
     /// still, and each piece of it begins the wait anew.
     async fn answer(
         &self,
-        lease: &mut Lease,
-        request: Request<RequestBody>,
-    ) -> Option<Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> {
-        let mut answer = pin!(lease.send(request));
+        lease: Lease,
+        endpoint: &Endpoint,
+        mut body: RequestBody,
+    ) -> Option<Result<Response<UpstreamBody>, Unanswered>> {
+        if lease.tells_to_continue() && self.head.headers.contains_key(header::EXPECT) {
+            body.wait_for_continue();
+        }
+        let mut answer = pin!(lease.send(RequestHead { head: &self.head, hop: &self.hop, endpoint }, body));
         loop {
             let answered = Ticks::until(&self.waiting.deadline, answer.as_mut()).await;
             if answered.is_some() || !self.waiting.goes_on(self.upload.as_deref()) {
@@ -260,22 +236,21 @@ impl Journey<'_> {
         }
     }
 
-    fn clients_fault(&self, error: &TrySendError<Request<RequestBody>>) -> Option<Refusal> {
+    fn clients_fault(&self, unanswered: &Unanswered) -> Option<Refusal> {
         match self.upload.as_deref().and_then(Upload::fault) {
             Some(ClientFault::Silent) => Some(SILENT_BODY),
             Some(ClientFault::Broken) => Some(BROKEN_BODY),
-            None => error::is_bodys_fault(error.error()).then_some(BROKEN_BODY),
+            None => error::is_bodys_fault(&unanswered.error).then_some(BROKEN_BODY),
         }
     }
 }
 
-/// The request once more, if that can do no harm: hyper gave it back unsent, or it is one that may be repeated.
-fn repeatable(mut error: TrySendError<Request<RequestBody>>, copy: Option<Unsent>) -> Option<Unsent> {
-    if copy.is_some() && error::is_stale_connection(error.error()) {
-        return copy;
+/// The body to send once more, if that can do no harm: nothing was sent, or `may_repeat` and the connection was stale.
+fn repeatable(unanswered: Unanswered, may_repeat: bool) -> Option<RequestBody> {
+    if may_repeat && error::is_stale_connection(&unanswered.error) {
+        return Some(RequestBody::None);
     }
-    let (head, body) = error.take_message()?.into_parts();
-    Some(Unsent { head, body })
+    unanswered.unsent
 }
 
 /// How long one request waits for its upstream.
@@ -308,7 +283,7 @@ impl Waiting {
 
 /// The answer as the client gets it; its body streams.
 fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Response<ResponseBody> {
-    let Arrival { response, lease, outcome } = arrival;
+    let Arrival { response, outcome } = arrival;
     let (mut head, incoming) = response.into_parts();
     headers::for_client(&mut head.headers);
     head.version = Version::HTTP_11;
@@ -318,7 +293,7 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
     }
     let relay = Relay {
         incoming,
-        lease: Some(lease),
+        broken: None,
         silence: journey.waiting.deadline,
         silence_max: service.timeouts.idle,
         may_be_silent: headers::is_event_stream(&head.headers),
@@ -335,14 +310,14 @@ fn switch_protocols(
     arrival: Arrival,
     stream: StreamGuard,
 ) -> Response<ResponseBody> {
-    let Arrival { response, lease, outcome } = arrival;
-    let is_http1 = outcome.choice().version().http == UpstreamHttp::H1;
-    let Some(client) = asked_for.filter(|_| is_http1) else {
+    let Arrival { response, outcome } = arrival;
+    let (head, body) = response.into_parts();
+    let Some((client, upstream)) = asked_for.zip(body.into_tunnel()) else {
         return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
     };
     // The head was the answer; how long the tunnel lives says nothing about the version.
     outcome.delivered();
-    upgrade::tunnel(conn, client, response, lease, stream)
+    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream)
 }
 
 fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<ResponseBody> {

@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, header, request::Parts, uri};
 
 use super::{check, cookie};
-use crate::engine::endpoint::{Endpoint, UpstreamHttp};
+use crate::engine::endpoint::Endpoint;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -19,14 +19,13 @@ pub(super) struct Hop {
     /// The protocol that the client asks to switch to; never h2c.
     pub(super) upgrade: Option<HeaderValue>,
     /// The client takes trailers.
-    takes_trailers: bool,
+    pub(super) takes_trailers: bool,
 }
 
 /// Makes a checked request head ready for any upstream: without the client's hop, and with where it came from.
 /// Nobody's word about earlier hops is believed.
 pub(super) fn for_upstreams(head: &mut Parts, client: &HeaderValue) -> Hop {
-    let hop = Hop { upgrade: upgrade_of(head), takes_trailers: has_token(&head.headers, &header::TE, "trailers") };
-    strip_hop(&mut head.headers);
+    let hop = take_hop(head);
     strip_claims(&mut head.headers);
     if head.version == Version::HTTP_10 {
         head.headers.remove(header::EXPECT);
@@ -49,50 +48,27 @@ pub(super) fn for_upstreams(head: &mut Parts, client: &HeaderValue) -> Hop {
     hop
 }
 
-/// Gives a head the form that this upstream speaks.
-pub(super) fn for_one_upstream(head: &mut Parts, hop: &Hop, endpoint: &Endpoint, http: UpstreamHttp, has_body: bool) {
-    if !has_body {
-        head.headers.remove(header::EXPECT);
-    }
+/// A head in the form of HTTP/2. The connection makes that of HTTP/1 as it writes.
+pub(super) fn for_http2(head: &Parts, hop: &Hop, endpoint: &Endpoint) -> Parts {
+    let mut head = head.clone();
+    head.version = Version::HTTP_2;
     if hop.takes_trailers {
         head.headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
-    match http {
-        UpstreamHttp::H1 => {
-            head.version = Version::HTTP_11;
-            // Only a client of HTTP/1.0 comes without.
-            if !head.headers.contains_key(header::HOST)
-                && let Ok(host) = HeaderValue::from_str(&endpoint.to_string())
-            {
-                head.headers.insert(header::HOST, host);
-            }
-            if let Some(protocol) = &hop.upgrade {
-                head.headers.insert(header::UPGRADE, protocol.clone());
-                head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-            } else if hop.takes_trailers {
-                head.headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
-            }
-            if has_body && !head.headers.contains_key(header::CONTENT_LENGTH) {
-                head.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-            }
-        }
-        UpstreamHttp::H2 => {
-            head.version = Version::HTTP_2;
-            // hyper does not tell of a 100 over HTTP/2: the body is sent at once.
-            head.headers.remove(header::EXPECT);
-            let host = head.headers.remove(header::HOST);
-            let authority = host
-                .and_then(|host| uri::Authority::try_from(host.as_bytes()).ok())
-                .or_else(|| uri::Authority::try_from(endpoint.to_string()).ok());
-            let mut parts = uri::Parts::default();
-            parts.scheme = Some(uri::Scheme::HTTP);
-            parts.authority = authority;
-            parts.path_and_query = head.uri.path_and_query().cloned();
-            if let Ok(uri) = Uri::from_parts(parts) {
-                head.uri = uri;
-            }
-        }
+    // hyper does not tell of a 100 over HTTP/2: the body is sent at once.
+    head.headers.remove(header::EXPECT);
+    let host = head.headers.remove(header::HOST);
+    let authority = host
+        .and_then(|host| uri::Authority::try_from(host.as_bytes()).ok())
+        .or_else(|| uri::Authority::try_from(endpoint.to_string()).ok());
+    let mut parts = uri::Parts::default();
+    parts.scheme = Some(uri::Scheme::HTTP);
+    parts.authority = authority;
+    parts.path_and_query = head.uri.path_and_query().cloned();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        head.uri = uri;
     }
+    head
 }
 
 /// Takes the upstream's hop off an answer. Framing is made anew for the client's hop: where an upstream sent both
@@ -131,7 +107,36 @@ fn upgrade_of(head: &Parts) -> Option<HeaderValue> {
     (head.version == Version::HTTP_11 && nominated && single && !h2c).then(|| asked.clone())
 }
 
+/// Takes the client's hop off a request head.
+fn take_hop(head: &mut Parts) -> Hop {
+    if !has_hop(&head.headers) {
+        return Hop::default();
+    }
+    let hop = Hop { upgrade: upgrade_of(head), takes_trailers: has_token(&head.headers, &header::TE, "trailers") };
+    strip_hop(&mut head.headers);
+    hop
+}
+
+/// Whether any field is about one hop. One look at each name costs less than a search for each of those.
+fn has_hop(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| {
+        matches!(
+            name.as_str(),
+            "connection"
+                | "te"
+                | "transfer-encoding"
+                | "upgrade"
+                | "keep-alive"
+                | "proxy-connection"
+                | "http2-settings"
+        )
+    })
+}
+
 fn strip_hop(headers: &mut HeaderMap) {
+    if !has_hop(headers) {
+        return;
+    }
     let nominated: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
         .filter_map(|token| HeaderName::from_bytes(token).ok())
         .filter(|name| !matches!(*name, header::HOST | header::CONTENT_LENGTH))
@@ -176,11 +181,11 @@ fn via(received: Version) -> &'static str {
     }
 }
 
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+pub(super) fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     tokens(headers, name).any(|one| one.eq_ignore_ascii_case(token.as_bytes()))
 }
 
-fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h [u8]> {
+pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h [u8]> {
     headers
         .get_all(name)
         .iter()
@@ -239,6 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn each_field_of_the_hop_goes_even_if_it_is_the_only_one() {
+        for name in
+            ["connection", "te", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection", "http2-settings"]
+        {
+            let (head, _) = forwarded(Version::HTTP_11, &[("host", "a.example"), (name, "x")]);
+            assert!(!head.headers.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
     fn what_clients_say_about_earlier_hops_is_replaced() {
         let (head, _) = forwarded(
             Version::HTTP_11,
@@ -276,20 +291,16 @@ mod tests {
     }
 
     #[test]
-    fn the_head_takes_the_form_its_upstream_speaks() {
+    fn the_head_takes_the_form_of_http2() {
         let endpoint = Endpoint { host: "::1".into(), port: 80 };
         let sent = [("host", "a.example"), ("te", "trailers, deflate"), ("expect", "100-continue")];
-        let (mut head, hop) = forwarded(Version::HTTP_11, &sent);
-        for_one_upstream(&mut head, &hop, &endpoint, UpstreamHttp::H2, true);
+        let (head, hop) = forwarded(Version::HTTP_11, &sent);
+        let head = for_http2(&head, &hop, &endpoint);
         assert_eq!(head.uri, "http://a.example/p?q");
         assert_eq!((values(&head, "host").len(), values(&head, "te")), (0, vec!["trailers"]));
         assert!(!head.headers.contains_key("expect"));
-
-        let (mut head, hop) = forwarded(Version::HTTP_10, &[]);
-        for_one_upstream(&mut head, &hop, &endpoint, UpstreamHttp::H1, true);
-        assert_eq!(values(&head, "host"), ["[::1]:80"]);
-        assert_eq!(values(&head, "transfer-encoding"), ["chunked"]);
-        assert_eq!((head.uri.to_string().as_str(), head.version), ("/p?q", Version::HTTP_11));
+        let (head, hop) = forwarded(Version::HTTP_10, &[]);
+        assert_eq!(for_http2(&head, &hop, &endpoint).uri, "http://[::1]:80/p?q");
     }
 
     #[test]

@@ -29,11 +29,13 @@ mod deadline;
 mod error;
 mod forward;
 mod headers;
+mod http1;
 mod listener;
 mod outcome;
 mod pool;
 mod routing;
 mod upgrade;
+mod upstream;
 mod worker;
 
 pub use error::REASON_HEADER;

@@ -4,29 +4,25 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    future::{Future, poll_fn},
+    future::poll_fn,
     io,
     pin::Pin,
     rc::Rc,
     time::Duration,
 };
 
-use futures_util::future::Either;
 use http::{Request, Response};
-use hyper::{
-    body::Incoming,
-    client::conn::{TrySendError, http1, http2},
-};
+use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
-use tokio::{
-    sync::Mutex,
-    task::{AbortHandle, spawn_local},
-};
+use tokio::{sync::Mutex, task::spawn_local};
 
 use super::{
     body::RequestBody,
     connect::Connector,
     deadline::{Coarse, Ticks},
+    headers,
+    http1::{Connection, RequestHead},
+    upstream::{Unanswered, UpstreamBody, UpstreamError},
     worker::LocalExec,
 };
 use crate::engine::endpoint::{Endpoint, UpstreamHttp};
@@ -36,8 +32,6 @@ use crate::engine::endpoint::{Endpoint, UpstreamHttp};
 const IDLE_MAX: Duration = Duration::from_secs(4);
 /// Idle HTTP/1 connections kept for one endpoint.
 const IDLE_CONNECTIONS_MAX: usize = 256;
-/// Largest response head that is read, in bytes.
-const RESPONSE_HEAD_MAX: usize = 256 * 1024;
 /// Streams on one connection, whatever more the upstream allows.
 const STREAMS_MAX: usize = 100;
 
@@ -61,9 +55,8 @@ impl Pools {
 
     /// Closes what has been idle for too long, and forgets pools that no table names.
     pub(super) fn sweep(&self) {
-        let mut closed = Vec::new();
         self.by_endpoint.borrow_mut().retain(|_, pool| {
-            pool.sweep(&mut closed);
+            pool.sweep();
             Rc::strong_count(pool) > 1 || !pool.is_empty()
         });
     }
@@ -86,25 +79,9 @@ struct Idle {
     until: Coarse,
 }
 
-/// An HTTP/1 connection; dropping it closes it, whatever it is doing.
-#[derive(Debug)]
-struct Connection {
-    sender: http1::SendRequest<RequestBody>,
-    _task: AbortOnDrop,
-}
-
-#[derive(Debug)]
-struct AbortOnDrop(AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// An HTTP/2 connection; it closes once nobody has it and its streams have ended.
 #[derive(Debug)]
-struct SharedConnection {
+pub(super) struct SharedConnection {
     sender: http2::SendRequest<RequestBody>,
     streams: Cell<usize>,
     streams_max: Rc<Cell<usize>>,
@@ -125,8 +102,9 @@ enum Link {
     Stream(Stream),
 }
 
+/// One stream of an HTTP/2 connection, from before its request until after its response.
 #[derive(Debug)]
-struct Stream(Rc<SharedConnection>);
+pub(super) struct Stream(Rc<SharedConnection>);
 
 impl Drop for Stream {
     fn drop(&mut self) {
@@ -150,13 +128,11 @@ impl Pool {
     pub(super) fn checkout(self: &Rc<Self>) -> Option<Lease> {
         match self.http {
             UpstreamHttp::H1 => {
-                let mut closed = Vec::new();
                 let connection = loop {
                     let Idle { connection, .. } = self.idle.borrow_mut().pop()?;
-                    if connection.sender.is_ready() {
+                    if connection.is_quiet() {
                         break connection;
                     }
-                    closed.push(connection);
                 };
                 Some(Lease { pool: Rc::clone(self), link: Link::Own(connection), reused: true })
             }
@@ -178,13 +154,7 @@ impl Pool {
     }
 
     async fn connect_h1(self: &Rc<Self>) -> io::Result<Lease> {
-        let io = TokioIo::new(self.connector.connect().await?);
-        let (sender, connection) =
-            http1::Builder::new().max_header_size(RESPONSE_HEAD_MAX).handshake(io).await.map_err(io::Error::other)?;
-        let connection = connection.with_upgrades();
-        // Whoever sent a request is told how it ended; nobody else needs to know.
-        let task = spawn_local(async move { drop(connection.await) }).abort_handle();
-        let link = Link::Own(Connection { sender, _task: AbortOnDrop(task) });
+        let link = Link::Own(Connection::new(self.connector.connect().await?));
         Ok(Lease { pool: Rc::clone(self), link, reused: false })
     }
 
@@ -227,18 +197,17 @@ impl Pool {
         Lease { pool: Rc::clone(self), link: Link::Stream(Stream(Rc::clone(connection))), reused }
     }
 
-    fn put_back(&self, connection: Connection) {
+    /// Keeps a connection for the next request.
+    pub(super) fn put_back(&self, connection: Connection) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() < IDLE_CONNECTIONS_MAX {
             idle.push(Idle { connection, until: self.ticks.in_future(IDLE_MAX) });
         }
     }
 
-    fn sweep(&self, closed: &mut Vec<Idle>) {
+    fn sweep(&self) {
         let now = self.ticks.now();
-        closed.extend(
-            self.idle.borrow_mut().extract_if(.., |idle| idle.until <= now || idle.connection.sender.is_closed()),
-        );
+        self.idle.borrow_mut().retain(|idle| idle.until > now && idle.connection.is_quiet());
         self.shared.borrow_mut().retain(|one| {
             if one.streams.get() > 0 {
                 one.idle_until.set(self.ticks.in_future(IDLE_MAX));
@@ -258,29 +227,40 @@ impl Lease {
         self.reused
     }
 
-    /// Hands the request to the connection at once; the answer comes when it comes.
-    pub(super) fn send(
-        &mut self,
-        request: Request<RequestBody>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<> {
-        match &mut self.link {
-            Link::Own(connection) => Either::Left(connection.sender.try_send_request(request)),
-            Link::Stream(Stream(shared)) => Either::Right(shared.sender.clone().try_send_request(request)),
+    /// Whether the connection reports a `100 Continue`.
+    pub(super) fn tells_to_continue(&self) -> bool {
+        matches!(self.link, Link::Own(_))
+    }
+
+    /// Sends the request and waits for the head of the response.
+    pub(super) async fn send(
+        self,
+        request: RequestHead<'_>,
+        body: RequestBody,
+    ) -> Result<Response<UpstreamBody>, Unanswered> {
+        let Self { pool, link, .. } = self;
+        match link {
+            Link::Own(connection) => match connection.exchange(request, body).await {
+                Ok(response) => Ok(response.map(|incoming| UpstreamBody::Http1 { incoming, pool })),
+                Err(failed) => Err(Unanswered { error: UpstreamError::Http1(failed.error), unsent: failed.unsent }),
+            },
+            Link::Stream(stream) => {
+                let head = headers::for_http2(request.head, request.hop, request.endpoint);
+                match stream.0.sender.clone().try_send_request(Request::from_parts(head, body)).await {
+                    Ok(response) => Ok(response.map(|incoming| UpstreamBody::Http2 { incoming, stream: Some(stream) })),
+                    Err(mut failed) => {
+                        let unsent = failed.take_message().map(Request::into_body);
+                        Err(Unanswered { error: UpstreamError::Http2(failed.into_error()), unsent })
+                    }
+                }
+            }
         }
     }
 
-    /// The response has ended, or nothing was sent: the connection may serve another request.
+    /// Nothing was sent: the connection may serve another request.
     pub(super) fn give_back(self) {
-        let Link::Own(mut connection) = self.link else { return };
-        let pool = self.pool;
-        if connection.sender.is_ready() {
-            pool.put_back(connection);
-        } else if !connection.sender.is_closed() {
-            spawn_local(async move {
-                if connection.sender.ready().await.is_ok() {
-                    pool.put_back(connection);
-                }
-            });
+        if let Link::Own(connection) = self.link {
+            self.pool.put_back(connection);
         }
     }
 }

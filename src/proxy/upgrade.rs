@@ -4,40 +4,23 @@
 use std::rc::Rc;
 
 use http::{HeaderValue, Response, StatusCode, header};
-use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::{io::copy_bidirectional, task::spawn_local};
 
 use super::{
     body::{ResponseBody, Text},
     connection::{Conn, StreamGuard},
-    headers,
-    pool::Lease,
+    headers, http1,
 };
 
 /// Passes the 101 on and joins both sides once hyper has let go of them.
 pub(super) fn tunnel(
     conn: &Rc<Conn>,
     client: OnUpgrade,
-    mut response: Response<Incoming>,
-    lease: Lease,
+    mut response: Response<http1::Tunnel>,
     stream: StreamGuard,
 ) -> Response<ResponseBody> {
-    let upstream = hyper::upgrade::on(&mut response);
-    let tunnel = conn.begin_tunnel();
-    let owner = Rc::clone(conn);
-    spawn_local(async move {
-        let joined = async {
-            let (client, upstream) = (client.await?, upstream.await?);
-            Ok::<_, hyper::Error>((TokioIo::new(client), TokioIo::new(upstream)))
-        };
-        // hyper's own task listens for orders until it has let go.
-        if let Ok((mut client, mut upstream)) = joined.await {
-            // How a tunnel ends is nobody's fault: its protocol is not ours.
-            let _ended = owner.unless_ended(copy_bidirectional(&mut client, &mut upstream)).await;
-        }
-        drop((lease, tunnel));
-    });
     let protocol = response.headers().get(header::UPGRADE).cloned();
     let mut answer = Response::new(ResponseBody::text(Text::Empty, stream));
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -47,5 +30,17 @@ pub(super) fn tunnel(
     if let Some(protocol) = protocol {
         answer.headers_mut().insert(header::UPGRADE, protocol);
     }
+    let mut upstream = response.into_body();
+    let tunnel = conn.begin_tunnel();
+    let owner = Rc::clone(conn);
+    spawn_local(async move {
+        // hyper's own task listens for orders until it has let go.
+        if let Ok(client) = client.await {
+            let mut client = TokioIo::new(client);
+            // How a tunnel ends is nobody's fault: its protocol is not ours.
+            let _ended = owner.unless_ended(copy_bidirectional(&mut client, &mut upstream)).await;
+        }
+        drop(tunnel);
+    });
     answer
 }
