@@ -50,6 +50,9 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let admin = admin(fields.get("admin").as_ref(), report);
     distinct(&listeners, metrics.as_ref(), &admin, report);
     let state = state(fields.get("state").as_ref(), folder, report);
+    if let Some(at) = fields.get("accessLog") {
+        access_log(&at, report);
+    }
     let templates = fields.get("analysisTemplates").map(|at| template::templates(&at, report)).unwrap_or_default();
     let services = service::services(&fields, &templates, report);
     let timeouts = fields.get("routes").and_then(|at| routes(&at, &services, report));
@@ -109,8 +112,33 @@ fn listener(at: &At<'_>, report: &mut Report) -> Option<(Listener, Span)> {
     let name = fields
         .need(report, "name", "a listener's name is its label in logs and metrics: `name: http`")
         .and_then(|at| service::name(&at, report));
+    if let Some(at) = fields.get("http") {
+        both_protocols(&at, report);
+    }
     let limits = fields.get("limits").map_or(Some(Limits::default()), |at| limits(&at, report));
     Some((Listener { name: name?, listen: listen?, limits: limits? }, span?))
+}
+
+/// A listener tells HTTP/1.1 and HTTP/2 apart by the first bytes; speaking only one of them comes later.
+fn both_protocols(at: &At<'_>, report: &mut Report) {
+    let Some(items) = report.items(at, 2) else { return };
+    let words: Vec<_> = items.iter().filter_map(|item| report.word(item, &[("h1", 1), ("h2", 2)])).collect();
+    if words.len() == items.len() && !(words.contains(&1) && words.contains(&2)) {
+        report
+            .error(Code::NotSupportedYet, &at.key_span, "a listener for one protocol alone is not supported yet")
+            .help("write `http: [h1, h2]`, or leave it out, which means the same");
+    }
+}
+
+/// There is no access log yet, so it can only be off.
+fn access_log(at: &At<'_>, report: &mut Report) {
+    let Some(fields) = report.fields(at, &shape::ACCESS_LOG) else { return };
+    let Some(format) = fields.need(report, "format", "say which: `format: off`") else { return };
+    if report.word(&format, &[("off", false), ("json", true), ("combined", true)]) == Some(true) {
+        report
+            .error(Code::NotSupportedYet, &format.span(), "an access log is not supported yet")
+            .help("write `format: off`, or leave `accessLog` out, which means the same");
+    }
 }
 
 fn limits(at: &At<'_>, report: &mut Report) -> Option<Limits> {

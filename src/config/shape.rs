@@ -28,13 +28,14 @@ macro_rules! shapes {
 }
 
 shapes! {
-    FILE = "" { listen listeners workers metrics admin state routes services analysisTemplates }
-        later { trust accessLog tracing concurrentRollouts notify fleet }
-    LISTENER = "listeners[]" { name listen limits } later { tls http proxyProtocol }
+    FILE = "" { listen listeners workers metrics admin state accessLog routes services analysisTemplates }
+        later { trust tracing concurrentRollouts notify fleet }
+    LISTENER = "listeners[]" { name listen http limits } later { tls proxyProtocol }
     LIMITS = "listeners[].limits" { headerBytes headers headerTimeout bodyTimeout idleTimeout connections h2Streams } later {}
     METRICS = "metrics" { listen } later { compat }
     ADMIN = "admin" { listen readToken writeToken } later {}
     STATE = "state" { dir maxAge } later {}
+    ACCESS_LOG = "accessLog" { format } later { sampleSuccess }
     ROUTE = "routes[]" { name service timeouts } later { match filters retry }
     TIMEOUTS = "routes[].timeouts" { request attempt idle } later { upgraded }
     SERVICE = "services.<name>" { versions stable canary revision assign steps hold abortWhen strategy }
