@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use super::stage::Stage;
 use crate::{
     engine::{
         event::Event,
@@ -38,8 +39,18 @@ impl Screen {
         show(&format!("{wiped}{line}\n"));
     }
 
+    /// What is new on the stage, then the picture of the moment.
+    pub fn follow(&mut self, stage: &mut Stage) {
+        for event in stage.news() {
+            self.tell(&event);
+        }
+        if let Some(service) = stage.service() {
+            self.draw(&service);
+        }
+    }
+
     /// An event in words; stays.
-    pub fn tell(&mut self, event: &Event) {
+    fn tell(&mut self, event: &Event) {
         let before = words::weight_before(&self.history, event);
         let line = format!("  {}", words::sentence(event, before));
         self.history.push(event.clone());
@@ -47,7 +58,7 @@ impl Screen {
     }
 
     /// The picture of the moment, in place of the last one. Nothing where lines are wanted.
-    pub fn draw(&mut self, service: &ServiceView) {
+    fn draw(&mut self, service: &ServiceView) {
         if !self.live {
             return;
         }

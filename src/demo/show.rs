@@ -123,12 +123,7 @@ fn act(
     while Instant::now() < curtain && !interrupted.load(Relaxed) {
         // why: the show is watched by people, at ten pictures a second.
         thread::sleep(LOOK);
-        for event in stage.news() {
-            screen.tell(&event);
-        }
-        if let Some(service) = stage.service() {
-            screen.draw(&service);
-        }
+        screen.follow(stage);
         if let Some(end) = stage.outcome(version) {
             return Some(end);
         }

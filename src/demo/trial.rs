@@ -28,12 +28,7 @@ pub fn play(script: Script, screen: &mut Screen, interrupted: &AtomicBool) -> Re
     while end.is_none() && !interrupted.load(Relaxed) {
         // why: the trial is watched by people, at ten pictures a second.
         thread::sleep(LOOK);
-        for event in stage.news() {
-            screen.tell(&event);
-        }
-        if let Some(service) = stage.service() {
-            screen.draw(&service);
-        }
+        screen.follow(&mut stage);
         end = stage.outcome(&canary);
     }
     let summary = stage.clear();

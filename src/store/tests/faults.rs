@@ -143,6 +143,19 @@ fn with_nothing_sound_left_it_is_no_first_start() {
     assert_eq!(open(dir.path(), 10).1, expected(1));
 }
 
+/// Found by a stranger: an emptied journal counted as a first start, and an aborted version was tried again.
+#[test]
+fn a_journal_that_is_gone_after_a_life_is_no_first_start() {
+    let dir = folder_with(3, 10);
+    open(dir.path(), 10).0.save_evidence(&[], Timestamp::from_millis(1_790_000_000_000)).unwrap();
+    let evidence = read(&dir, EVIDENCE);
+    for files in [&[(JOURNAL, &b""[..]), (EVIDENCE, &evidence)][..], &[(EVIDENCE, &evidence)]] {
+        let (_store, recovered) = open(folder_of(files).path(), 10);
+        assert!(!recovered.first_start);
+        assert!(recovered.trouble.is_some_and(|trouble| trouble.contains("its journal is gone")));
+    }
+}
+
 #[test]
 fn a_missing_snapshot_or_a_missing_journal_record_is_noticed() {
     let dir = folder_with(14, 10);
