@@ -1,11 +1,14 @@
 //! The one HTTP client for questions of our own: limits on waiting and size, errors that say what happened.
-//! Plain HTTP/1.1; retries nothing, follows no redirect, knows no product word.
+//! HTTP/1.1 with or without TLS; retries nothing, follows no redirect, knows no product word.
 
+mod connect;
 mod lines;
+mod trust;
 
 use std::{
     error::Error as StdError,
     io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,12 +16,11 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy::{Client as Pooled, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use hyper_util::{client::legacy::Client as Pooled, rt::TokioExecutor};
 
+use connect::{Connector, Refused};
 pub use lines::Lines;
+pub use trust::{Trust, TrustError};
 
 /// How long is waited for, and how much is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +59,14 @@ pub enum Error {
         /// The operating system's words.
         cause: String,
     },
+    /// A connection stands, but TLS does not: the server is not who it should be, or speaks no TLS.
+    #[error("no TLS with {address}: {cause}")]
+    Tls {
+        /// With whom.
+        address: String,
+        /// What is wrong, e.g. with the certificate.
+        cause: String,
+    },
     /// Nothing, or not all, in time.
     #[error("no answer from {address} within {limit:?}")]
     TimedOut {
@@ -86,22 +96,40 @@ pub enum Error {
 /// A client with its kept-alive connections. Cloning shares them. Needs a tokio runtime with I/O and time.
 #[derive(Debug, Clone)]
 pub struct Client {
-    pooled: Pooled<HttpConnector, Full<Bytes>>,
+    pooled: Pooled<Connector, Full<Bytes>>,
     limits: Limits,
 }
 
 impl Client {
-    /// A client without connections yet.
+    /// A client without connections yet, which believes whom the system believes.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(limits.connect));
-        connector.set_nodelay(true);
+        Self::with(limits, trust::system())
+    }
+
+    /// The same, with its own idea of whom to believe.
+    ///
+    /// # Errors
+    /// When the authorities cannot be read.
+    pub fn trusting(limits: Limits, trust: &Trust) -> Result<Self, TrustError> {
+        Ok(Self::with(limits, trust.config()?))
+    }
+
+    fn with(limits: Limits, tls: Arc<rustls::ClientConfig>) -> Self {
+        let connector = Connector::new(limits.connect, tls);
         let pooled = Pooled::builder(TokioExecutor::new()).pool_max_idle_per_host(4).build(connector);
         Self { pooled, limits }
     }
 
-    /// Asks, and takes the whole answer. Any status is an answer. The request's URI is absolute: `http://host:port/…`.
+    /// The same client and connections under another limit on the whole answer.
+    #[must_use]
+    pub fn within(&self, total: Duration) -> Self {
+        let limits = Limits { total, ..self.limits };
+        Self { pooled: self.pooled.clone(), limits }
+    }
+
+    /// Asks, and takes the whole answer. Any status is an answer. The request's URI is absolute: `http://host:port/…`
+    /// or `https://…`.
     pub async fn request(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let asked = Asked::of(&request, self.limits)?;
         let whole = async {
@@ -126,6 +154,9 @@ impl Client {
         let answer = self.pooled.request(request.map(Full::new)).await;
         answer.map_err(|error| {
             let cause = root_cause(&error);
+            if connect::refused(&error).is_some_and(Refused::is_tls) {
+                return Error::Tls { address: asked.address.clone(), cause };
+            }
             // The connector's own limit has no kind of its own that could be told apart without it.
             if error.is_connect() && started.elapsed() >= self.limits.connect {
                 asked.timed_out(self.limits.connect)
@@ -150,12 +181,14 @@ impl Asked {
         let uri = request.uri();
         let wrong = |cause| Err(Error::Url { url: without_user(uri), cause });
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return wrong("write it as http://host:port/path");
+            return wrong("write it as http://host:port/path or https://host/path");
         };
-        if scheme != "http" {
-            return wrong("only http:// is spoken here");
-        }
-        let address = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80));
+        let port = match scheme {
+            "http" => 80,
+            "https" => 443,
+            _ => return wrong("only http:// and https:// are spoken here"),
+        };
+        let address = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(port));
         Ok(Self { address, limits })
     }
 

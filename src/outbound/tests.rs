@@ -162,8 +162,75 @@ async fn a_line_without_end_is_not_collected_for_ever() {
 
 #[tokio::test]
 async fn a_url_that_cannot_be_asked_is_refused_without_showing_a_password() {
-    for (url, shown) in [("/only/path", "/only/path"), ("https://me:secret@host/", "https://…@host/")] {
+    for (url, shown) in [("/only/path", "/only/path"), ("ftp://me:secret@host/", "ftp://…@host/")] {
         let error = Client::new(PATIENT).request(get(&url.parse().unwrap())).await.unwrap_err();
         assert!(matches!(&error, Error::Url { url, .. } if url == shown), "{error:?}");
+    }
+}
+
+/// A server with a certificate for `127.0.0.1`, signed by an authority of its own; and that authority, as PEM.
+async fn answering_with_tls() -> (Uri, String) {
+    let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = rcgen::CertifiedIssuer::self_signed(authority, rcgen::KeyPair::generate().unwrap()).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let leaf =
+        rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![leaf.der().clone()], key).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("https://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\nsafe").await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    });
+    (uri, authority.pem())
+}
+
+#[tokio::test]
+async fn tls_is_spoken_with_those_who_are_believed_and_with_nobody_else() {
+    let (uri, authority) = answering_with_tls().await;
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.crt");
+    std::fs::write(&ca, authority).unwrap();
+    for trust in [Trust { ca: Some(ca), insecure: false }, Trust { ca: None, insecure: true }] {
+        let client = Client::trusting(PATIENT, &trust).unwrap();
+        let answer = client.request(get(&uri)).await.unwrap_or_else(|error| panic!("{trust:?}: {error}"));
+        assert_eq!(answer.body().as_ref(), b"safe");
+    }
+    let error = Client::new(PATIENT).request(get(&uri)).await.unwrap_err();
+    assert!(matches!(error, Error::Tls { .. }), "{error:?}");
+    assert!(error.to_string().contains("UnknownIssuer"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_is_named_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tls: Uri = format!("https://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // The client hangs up as soon as it sees what this is.
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    });
+    let error = Client::new(PATIENT).request(get(&tls)).await.unwrap_err();
+    assert!(matches!(error, Error::Tls { .. }), "{error:?}");
+}
+
+#[test]
+fn authorities_that_cannot_be_read_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty.crt");
+    std::fs::write(&path, "no certificate").unwrap();
+    for (ca, words) in [(path, "holds no certificate"), (folder.path().join("absent.crt"), "cannot be read")] {
+        let error =
+            Client::trusting(PATIENT, &Trust { ca: Some(ca.clone()), insecure: false }).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains(&*ca.to_string_lossy()), "{error}");
     }
 }
