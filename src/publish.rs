@@ -62,7 +62,7 @@ mod tests {
     use crate::engine::names::Generation;
 
     fn table(generation: u64) -> Arc<Table> {
-        Arc::new(Table { generation: Generation(generation), services: Vec::new() })
+        Arc::new(Table::new(Generation(generation), Vec::new()))
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 
@@ -72,6 +73,8 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
                 service
             })
             .collect(),
+        routes: Arc::default(),
+        trusted: Arc::default(),
     })
 }
 
@@ -317,5 +320,5 @@ fn timeouts(at: &At<'_>, report: &mut Report) -> Option<Timeouts> {
             .warning(&at.span(), format!("one attempt may take longer than the whole request ({})", human(request)))
             .help("make `attempt` shorter than `request`");
     }
-    Some(Timeouts { request, attempt, idle })
+    Some(Timeouts { request, attempt, idle, ..base })
 }

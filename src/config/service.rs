@@ -1,7 +1,9 @@
 //! A service: its versions, who is stable, who is wanted, how clients are assigned.
 //! Refuses references to versions that are not there and a wish that names the stable version.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use http::HeaderName;
 
 use super::{
     diagnostic::{Code, Span},
@@ -11,9 +13,11 @@ use super::{
     yaml::Value,
 };
 use crate::engine::{
+    assign::ForceRule,
     endpoint::{Endpoint, UpstreamHttp},
     names::{ServiceName, VersionName},
     plan::{ServicePlan, StickyPlan, VersionPlan, Wish},
+    sticky::StickyBy,
     table::Timeouts,
 };
 
@@ -107,7 +111,8 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
         versions: versions.into_iter().filter_map(|(_, plan)| plan).collect(),
         stable: stable?,
         wish,
-        force_header: assign.force_header,
+        force: assign.force,
+        cohorts: Vec::new(),
         sticky: assign.sticky,
         timeouts: Timeouts::default(),
         strategy: strategy?,
@@ -161,9 +166,12 @@ fn versions(at: &At<'_>, report: &mut Report) -> Versions {
 fn version_plan(at: &At<'_>, name: &str, report: &mut Report) -> Option<VersionPlan> {
     let name = VersionName::new(name).ok()?;
     match &at.node.value {
-        Value::Scalar(_) => {
-            Some(VersionPlan { name, endpoints: vec![report.endpoint(at)?], http: UpstreamHttp::default() })
-        }
+        Value::Scalar(_) => Some(VersionPlan {
+            name,
+            endpoints: vec![report.endpoint(at)?],
+            http: UpstreamHttp::default(),
+            filters: Arc::default(),
+        }),
         Value::Map(_) => {
             let fields = report.fields(at, &shape::VERSION)?;
             let endpoints = fields
@@ -171,7 +179,7 @@ fn version_plan(at: &At<'_>, name: &str, report: &mut Report) -> Option<VersionP
                 .and_then(|at| endpoints(&at, report));
             let words = [("auto", UpstreamHttp::H1), ("h1", UpstreamHttp::H1), ("h2", UpstreamHttp::H2)];
             let http = fields.get("http").map_or(Some(UpstreamHttp::default()), |at| report.word(&at, &words));
-            Some(VersionPlan { name, endpoints: endpoints?, http: http? })
+            Some(VersionPlan { name, endpoints: endpoints?, http: http?, filters: Arc::default() })
         }
         Value::List(_) => {
             report
@@ -248,18 +256,18 @@ fn revision(at: &At<'_>, report: &mut Report) -> Option<String> {
 
 #[derive(Default)]
 struct Assign {
-    force_header: Option<String>,
+    force: Option<ForceRule>,
     sticky: Option<StickyPlan>,
 }
 
 fn assign(at: &At<'_>, report: &mut Report) -> Assign {
     let Some(fields) = report.fields(at, &shape::ASSIGN) else { return Assign::default() };
-    let force_header = fields.get("force").and_then(|at| {
+    let force = fields.get("force").and_then(|at| {
         let fields = report.fields(&at, &shape::FORCE)?;
         let header = fields.need(report, "header", "name the header: `force: { header: x-canary }`")?;
-        token(&header, "a header's name", report).map(|name| name.to_ascii_lowercase())
+        HeaderName::from_bytes(token(&header, "a header's name", report)?.as_bytes()).ok().map(ForceRule::by_header)
     });
-    Assign { force_header, sticky: fields.get("sticky").and_then(|at| sticky(&at, report)) }
+    Assign { force, sticky: fields.get("sticky").and_then(|at| sticky(&at, report)) }
 }
 
 fn sticky(at: &At<'_>, report: &mut Report) -> Option<StickyPlan> {
@@ -278,7 +286,7 @@ fn sticky(at: &At<'_>, report: &mut Report) -> Option<StickyPlan> {
     }
     let cookie = fields.get("name").map_or(Some("serin".to_owned()), |at| token(&at, "a cookie's name", report));
     let ttl = fields.get("ttl").map(|at| report.duration(&at, Duration::from_secs(1)..=Duration::from_hours(366 * 24)));
-    Some(StickyPlan { cookie: cookie?, ttl: ttl.flatten() })
+    Some(StickyPlan { by: StickyBy::Cookie(cookie?), ttl: ttl.flatten() })
 }
 
 /// A token of RFC 9110, 5.6.2, which names of headers and cookies are.

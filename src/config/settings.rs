@@ -1,8 +1,12 @@
 //! What is wanted, as meant: every value checked, every default filled in.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::engine::plan::ServicePlan;
+use crate::engine::{
+    address::Network,
+    plan::{Plan, ServicePlan},
+    route::Routes,
+};
 
 /// A whole checked file.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +23,19 @@ pub struct Config {
     pub state: State,
     /// What is split; exactly one for now.
     pub services: Vec<ServicePlan>,
+    /// Which service takes which request.
+    pub routes: Arc<Routes>,
+    /// Peers whose word about earlier hops is believed.
+    pub trusted: Arc<[Network]>,
+}
+
+impl Config {
+    /// What of it the engine follows.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let (routes, trusted) = (Arc::clone(&self.routes), Arc::clone(&self.trusted));
+        Plan { services: self.services.clone(), routes, trusted }
+    }
 }
 
 /// One listening socket.

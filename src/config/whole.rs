@@ -2,12 +2,15 @@
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
+use http::HeaderName;
 use proptest::prelude::*;
 
 use super::{Code, Config, check, load, parse, shape, suggest};
 use crate::engine::{
+    assign::ForceRule,
     endpoint::UpstreamHttp,
     plan::{ErrorRateLimit, Guard, LatencyLimit, OnFailure, OnNoTraffic, Pause, Step},
+    sticky::StickyBy,
     table::Timeouts,
     weight::Weight,
 };
@@ -96,9 +99,9 @@ strategy:
     );
     let service = parsed(&text).services.remove(0);
     assert_eq!(service.wish.unwrap().revision, "abc");
-    assert_eq!(service.force_header.as_deref(), Some("x-canary"));
+    assert_eq!(service.force, Some(ForceRule::by_header(HeaderName::from_static("x-canary"))));
     let sticky = service.sticky.unwrap();
-    assert_eq!((&*sticky.cookie, sticky.ttl), ("serin", Some(Duration::from_hours(1))));
+    assert_eq!((sticky.by, sticky.ttl), (StickyBy::Cookie("serin".to_owned()), Some(Duration::from_hours(1))));
     let weights = [5_000, 1_000, 1_000].map(|ppm| Step::SetWeight(Weight::from_ppm(ppm).unwrap()));
     let pauses = [Pause::Person, Pause::Requests(20)].map(Step::Pause);
     assert_eq!(service.strategy.steps, [&weights[..], &pauses].concat());

@@ -97,7 +97,7 @@ impl Driver {
             generation: Generation(0),
         });
         let mut effects = Vec::new();
-        engine.apply(Input::Configure(source.config.services.clone()), now, &mut effects)?;
+        engine.apply(Input::Configure(source.config.plan()), now, &mut effects)?;
         let publication = Publication::new(engine.table());
         let path = source.path.display().to_string();
         let status = ConfigStatus { path, loaded: now, loads: 1, failures: 0, error: None, needs_restart: Vec::new() };
@@ -196,9 +196,7 @@ impl Driver {
             generation: self.hands.generation(),
         });
         let mut effects = Vec::new();
-        if let Err(refusal) =
-            self.engine.apply(Input::Configure(self.source.config.services.clone()), now, &mut effects)
-        {
+        if let Err(refusal) = self.engine.apply(Input::Configure(self.source.config.plan()), now, &mut effects) {
             error!("the file is refused on falling back: {refusal}");
         }
         self.hands.carry_out_unremembered(effects);
@@ -214,7 +212,7 @@ impl Driver {
     /// Gives what of the file waits for a restart.
     fn try_reload(&mut self) -> Result<Vec<&'static str>, String> {
         let source = Source::read(&self.source.path).map_err(|diagnostics| diagnostics.to_string())?;
-        let outcome = self.apply(Input::Configure(source.config.services.clone()), self.clock.now());
+        let outcome = self.apply(Input::Configure(source.config.plan()), self.clock.now());
         outcome.map_err(|error| error.to_string())?;
         let later = needs_restart(&self.source.config, &source.config);
         if !later.is_empty() {
@@ -223,6 +221,8 @@ impl Driver {
         self.reader.forget_unconfigured(&self.engine.table());
         self.source.text = source.text;
         self.source.config.services = source.config.services;
+        self.source.config.routes = source.config.routes;
+        self.source.config.trusted = source.config.trusted;
         Ok(later)
     }
 

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::{
+    address::Network,
     effect::Effect,
     input::{Command, Input, Refusal},
     memory::{EvidenceMemory, Memory, ServiceMemory},
     names::Generation,
-    plan::ServicePlan,
+    plan::{Plan, ServicePlan},
     rollout::{Log, Recollection, Service},
+    route::Routes,
     samples::{Samples, SlotSamples},
     table::{ServiceTable, Table},
     time::Timestamp,
@@ -37,6 +39,8 @@ pub struct Engine {
     absent: Vec<ServiceMemory>,
     recovered: Option<Recovered>,
     sequence: u64,
+    routes: Arc<Routes>,
+    trusted: Arc<[Network]>,
     published: Arc<Table>,
 }
 
@@ -48,7 +52,9 @@ impl Engine {
             services: Vec::new(),
             absent: Vec::new(),
             sequence: recovered.memory.sequence,
-            published: Arc::new(Table { generation: recovered.generation, services: Vec::new() }),
+            routes: Arc::default(),
+            trusted: Arc::default(),
+            published: Arc::new(Table::new(recovered.generation, Vec::new())),
             recovered: Some(recovered),
         }
     }
@@ -101,7 +107,8 @@ impl Engine {
         self.services.iter().filter_map(Service::evidence).collect()
     }
 
-    fn configure(&mut self, plans: Vec<ServicePlan>, log: &mut Log<'_>) -> Result<(), Refusal> {
+    fn configure(&mut self, plan: Plan, log: &mut Log<'_>) -> Result<(), Refusal> {
+        let Plan { services: plans, routes, trusted } = plan;
         let of =
             |services: &[Service], plan: &ServicePlan| services.iter().position(|known| *known.name() == plan.name);
         for plan in &plans {
@@ -115,6 +122,13 @@ impl Engine {
                 "service `{}` is being served and cannot be removed or renamed by a reload; stop, change the file, and start again",
                 gone.name()
             )));
+        }
+        // What is the same stays the same object, so that each tick compares pointers.
+        if *routes != *self.routes {
+            self.routes = routes;
+        }
+        if trusted != self.trusted {
+            self.trusted = trusted;
         }
         let recovered = self.recovered.take();
         let (distrust, evidence) = match recovered {
@@ -159,11 +173,14 @@ impl Engine {
     /// Publishes a new table if anything in it is different.
     fn publish(&mut self, generation: Generation, effects: &mut Vec<Effect>) {
         let services: Vec<ServiceTable> = self.services.iter().map(Service::table).collect();
-        if services == self.published.services {
+        let before = &self.published;
+        let same_way = Arc::ptr_eq(&self.routes, &before.routes) && Arc::ptr_eq(&self.trusted, &before.trusted);
+        if same_way && services == before.services {
             return;
         }
         let withdrawal = self.published.services.iter().any(|before| takes_from_canary(before, &services));
-        self.published = Arc::new(Table { generation, services });
+        let (routes, trusted) = (Arc::clone(&self.routes), Arc::clone(&self.trusted));
+        self.published = Arc::new(Table { generation, services, routes, trusted });
         effects.push(Effect::Publish { table: Arc::clone(&self.published), withdrawal });
     }
 }

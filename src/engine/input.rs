@@ -2,7 +2,7 @@
 
 use super::{
     names::{Revision, ServiceName, VersionName},
-    plan::ServicePlan,
+    plan::Plan,
     samples::Samples,
     weight::Weight,
 };
@@ -11,7 +11,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// The file says this now. Also the first input of every start.
-    Configure(Vec<ServicePlan>),
+    Configure(Plan),
     /// Traffic was measured; sent every 100 ms, also when empty, and drives all that depends on time.
     Measured(Samples),
     /// A person or a script asks for something.

@@ -1,15 +1,38 @@
 //! What is wanted of a service: the checked plan that `config` parses and the engine follows.
 //! Everything here is already valid; the engine refuses nothing of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
+    address::Network,
     analysis::Template,
+    assign::{Cohort, ForceRule},
     endpoint::{Endpoint, UpstreamHttp},
+    filter::BothWays,
     names::{ServiceName, VersionName},
+    route::Routes,
+    sticky::StickyBy,
     table::Timeouts,
     weight::Weight,
 };
+
+/// All that the file wants.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// The services, in the order of the file.
+    pub services: Vec<ServicePlan>,
+    /// Which of them takes which request. Needed for more than one.
+    pub routes: Arc<Routes>,
+    /// Peers whose word about earlier hops is believed.
+    pub trusted: Arc<[Network]>,
+}
+
+impl From<Vec<ServicePlan>> for Plan {
+    /// Services without routes.
+    fn from(services: Vec<ServicePlan>) -> Self {
+        Self { services, ..Self::default() }
+    }
+}
 
 /// A service as the file wants it.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,11 +45,13 @@ pub struct ServicePlan {
     pub stable: VersionName,
     /// The wanted version, if one is named.
     pub wish: Option<Wish>,
-    /// Header that forces a version, in lower case.
-    pub force_header: Option<String>,
-    /// Cookie that keeps clients on their version.
+    /// Who may force a version, and how.
+    pub force: Option<ForceRule>,
+    /// Groups of clients with a version of their own, in the order in which they are looked at.
+    pub cohorts: Vec<Cohort>,
+    /// What keeps clients on their version.
     pub sticky: Option<StickyPlan>,
-    /// Limits on waiting.
+    /// Limits on waiting, for routes that have none of their own.
     pub timeouts: Timeouts,
     /// How a canary is tried.
     pub strategy: Strategy,
@@ -41,6 +66,8 @@ pub struct VersionPlan {
     pub endpoints: Vec<Endpoint>,
     /// How HTTP is spoken to it.
     pub http: UpstreamHttp,
+    /// What is changed on the way to it and back.
+    pub filters: Arc<BothWays>,
 }
 
 /// The wanted version: a rollout starts when this differs from the wish last seen.
@@ -52,12 +79,12 @@ pub struct Wish {
     pub revision: String,
 }
 
-/// Sticky by cookie.
+/// What keeps clients on their version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StickyPlan {
-    /// The cookie's name.
-    pub cookie: String,
-    /// How long the client keeps it; a session cookie without.
+    /// What they are known by.
+    pub by: StickyBy,
+    /// How long the client keeps a cookie; a session cookie without.
     pub ttl: Option<Duration>,
 }
 

@@ -1,10 +1,21 @@
 //! Which version serves a request: the order of precedence, and the exact split.
 //! Chance comes in as an argument; nothing here remembers a request.
 
-use super::{sticky, table::ServiceTable, weight::Weight};
+use std::sync::Arc;
+
+use super::{
+    assign::CohortTarget,
+    request::RequestView,
+    sticky::{StickyBy, StickyId, StickyRule},
+    table::ServiceTable,
+    weight::Weight,
+};
 
 /// Buckets in all: one for each part of a weight.
 pub const BUCKETS: u32 = Weight::FULL.ppm();
+
+/// Ids that are tried for a newcomer who must not come to the canary.
+const IDS_TRIED_MAX: u64 = 64;
 
 /// A place in `0..BUCKETS`. A request whose bucket is under the canary's weight goes to the canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,15 +42,19 @@ impl Bucket {
 pub enum Reason {
     /// By an independent draw. Evidence for the share test.
     Sampled,
-    /// By the bucket of the client's cookie. Evidence for thresholds.
+    /// By the bucket of what keeps the client on its version. Evidence for thresholds.
     Sticky,
-    /// By the force header. No evidence.
+    /// By the force header or cookie. No evidence.
     Forced,
+    /// By a header route of the rollout, or a cohort. No evidence.
+    Cohort,
+    /// A copy of another request; the client never sees its answer. No evidence.
+    Mirror,
 }
 
 impl Reason {
     /// All reasons, in the order of their labels.
-    pub const ALL: [Self; 3] = [Self::Sampled, Self::Sticky, Self::Forced];
+    pub const ALL: [Self; 5] = [Self::Sampled, Self::Sticky, Self::Forced, Self::Cohort, Self::Mirror];
 
     /// The word for labels and logs.
     #[must_use]
@@ -48,7 +63,15 @@ impl Reason {
             Self::Sampled => "sampled",
             Self::Sticky => "sticky",
             Self::Forced => "forced",
+            Self::Cohort => "cohort",
+            Self::Mirror => "mirror",
         }
+    }
+
+    /// Whether the split chose, so that without weight the version gets no such request.
+    #[must_use]
+    pub const fn is_by_weight(self) -> bool {
+        matches!(self, Self::Sampled | Self::Sticky)
     }
 }
 
@@ -89,13 +112,32 @@ impl Split {
     }
 }
 
-/// What a request brings to the choice of its version.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Claims<'r> {
-    /// The value of the service's force header.
-    pub force: Option<&'r str>,
-    /// The id in the service's sticky cookie, if it was a valid one.
-    pub sticky: Option<sticky::StickyId>,
+/// What a request brings to the choice of its version. Kept, so that the choice can be made again under another table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// The version it is forced to.
+    pub forced: Option<CohortTarget>,
+    /// The first header route of the rollout that it meets.
+    pub header_route: Option<Arc<str>>,
+    /// Where the first cohort that it is in goes.
+    pub cohort: Option<CohortTarget>,
+    /// What its client is kept on a version by, if it brought any.
+    pub sticky: Option<StickyId>,
+}
+
+impl Claims {
+    /// Reads what the service's rules look at.
+    #[must_use]
+    pub fn of(service: &ServiceTable, request: &RequestView<'_>) -> Self {
+        let word = service.force.as_ref().and_then(|rule| rule.word(request));
+        let header_route = service.header_routes.iter().find(|route| route.is_met_by(request.headers));
+        Self {
+            forced: word.and_then(|word| target_of(service, word)),
+            header_route: header_route.map(|route| Arc::clone(&route.name)),
+            cohort: service.cohorts.iter().find(|one| one.is_met_by(request.headers)).map(|one| one.to.clone()),
+            sticky: service.sticky.as_ref().and_then(|rule| rule.by.id(request)),
+        }
+    }
 }
 
 /// Where a request goes, and why.
@@ -105,40 +147,86 @@ pub struct Assignment {
     pub version: usize,
     /// What decided.
     pub reason: Reason,
+    /// The bucket, where one decided.
+    pub bucket: Option<Bucket>,
     /// A new client's id, to be handed out as a cookie.
-    pub hand_out: Option<sticky::StickyId>,
+    pub hand_out: Option<StickyId>,
 }
 
-/// Chooses a version: force header, then sticky bucket, then a fresh independent draw.
+/// Chooses a version: force, then header routes, then cohorts, then the sticky bucket, then a fresh independent draw.
 ///
 /// `draw` gives 64 random bits and is called at most once.
-pub fn assign(service: &ServiceTable, claims: Claims<'_>, draw: impl FnOnce() -> u64) -> Assignment {
-    if let Some(version) = claims.force.and_then(|value| forced(service, value)) {
-        return Assignment { version, reason: Reason::Forced, hand_out: None };
+pub fn assign(service: &ServiceTable, claims: &Claims, draw: impl FnOnce() -> u64) -> Assignment {
+    let fixed = |version, reason| Assignment { version, reason, bucket: None, hand_out: None };
+    if let Some(target) = &claims.forced {
+        return fixed(place_of(service, target), Reason::Forced);
     }
-    let Some(rule) = &service.sticky else {
-        let version = service.split.version_of(Bucket::from_bits(draw()));
-        return Assignment { version, reason: Reason::Sampled, hand_out: None };
+    if let Some(canary) = service.canary.filter(|_| !service.draining) {
+        let stands = |name: &Arc<str>| service.header_routes.iter().any(|route| route.name == *name);
+        if claims.header_route.as_ref().is_some_and(stands) {
+            return fixed(canary, Reason::Cohort);
+        }
+    }
+    if let Some(target) = &claims.cohort {
+        let place = place_of(service, target);
+        let is_new = service.draining && Some(place) == service.canary;
+        return fixed(if is_new { service.stable } else { place }, Reason::Cohort);
+    }
+    let Some(rule) = &service.sticky else { return sampled(service, draw()) };
+    let id = match (claims.sticky, &rule.by) {
+        (Some(id), _) => id,
+        (None, StickyBy::Cookie(_)) => return newcomer(service, rule, draw()),
+        (None, _) => return sampled(service, draw()),
     };
-    let (id, hand_out) = if let Some(id) = claims.sticky {
-        (id, None)
-    } else {
-        let fresh = sticky::StickyId(draw());
-        (fresh, Some(fresh))
-    };
-    let version = service.split.version_of(rule.key.bucket(id));
-    Assignment { version, reason: Reason::Sticky, hand_out }
+    let bucket = rule.key.bucket(id);
+    let version = service.split.version_of(bucket);
+    Assignment { version, reason: Reason::Sticky, bucket: Some(bucket), hand_out: None }
 }
 
-/// `always` and `never` mean canary and stable; a version's name means that version, if it is stable or canary now.
-/// After an abort there is no canary, so all of them mean stable. Any other value is no claim.
-fn forced(service: &ServiceTable, value: &str) -> Option<usize> {
-    match value {
-        "always" => Some(service.canary.unwrap_or(service.stable)),
-        "never" => Some(service.stable),
+/// While the canary drains, no draw takes anybody there.
+fn sampled(service: &ServiceTable, draw: u64) -> Assignment {
+    let bucket = Bucket::from_bits(draw);
+    let version = if service.draining { service.stable } else { service.split.version_of(bucket) };
+    Assignment { version, reason: Reason::Sampled, bucket: Some(bucket), hand_out: None }
+}
+
+/// A client without an id gets one. While the canary drains it is one of stable's, so that the client stays there; where
+/// none is found soon (the canary has nearly all buckets), the client goes to stable without one.
+fn newcomer(service: &ServiceTable, rule: &StickyRule, draw: u64) -> Assignment {
+    let ids = (0..=IDS_TRIED_MAX).map(|nth| StickyId(draw.wrapping_add(nth)));
+    let place = |id: StickyId| (id, rule.key.bucket(id));
+    let wanted =
+        |&(_, bucket): &(StickyId, Bucket)| !service.draining || service.split.version_of(bucket) == service.stable;
+    match ids.map(place).find(wanted) {
+        Some((id, bucket)) => {
+            let version = service.split.version_of(bucket);
+            Assignment { version, reason: Reason::Sticky, bucket: Some(bucket), hand_out: Some(id) }
+        }
+        None => Assignment { version: service.stable, reason: Reason::Sticky, bucket: None, hand_out: None },
+    }
+}
+
+/// `always` and `never` mean canary and stable; any other word means the version of that name, if there is one.
+fn target_of(service: &ServiceTable, word: &str) -> Option<CohortTarget> {
+    match word {
+        "always" => Some(CohortTarget::Canary),
+        "never" => Some(CohortTarget::Stable),
         name => {
-            let named = service.versions.iter().position(|version| version.name.as_str() == name)?;
-            Some(if Some(named) == service.canary { named } else { service.stable })
+            let named = service.versions.iter().find(|version| version.name.as_str() == name)?;
+            Some(CohortTarget::Version(named.name.clone()))
         }
     }
 }
+
+/// Only stable and canary serve. After an abort there is no canary, so everything means stable.
+fn place_of(service: &ServiceTable, target: &CohortTarget) -> usize {
+    let canary = match target {
+        CohortTarget::Canary => service.canary,
+        CohortTarget::Stable => None,
+        CohortTarget::Version(name) => service.canary.filter(|&canary| service.versions[canary].name == *name),
+    };
+    canary.unwrap_or(service.stable)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,14 @@
 //! What the data plane obeys: one immutable value, replaced whole.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
+    address::Network,
+    assign::{Cohort, ForceRule, HeaderRoute, MirrorRoute},
     endpoint::{Endpoint, UpstreamHttp},
+    filter::BothWays,
     names::{Generation, Role, ServiceName, VersionName},
+    route::Routes,
     split::Split,
     sticky::StickyRule,
     weight::Weight,
@@ -17,6 +21,18 @@ pub struct Table {
     pub generation: Generation,
     /// The services. Without routes there is one, and it takes every request.
     pub services: Vec<ServiceTable>,
+    /// Which service takes which request, and what is changed on the way.
+    pub routes: Arc<Routes>,
+    /// Peers whose word about earlier hops is believed.
+    pub trusted: Arc<[Network]>,
+}
+
+impl Table {
+    /// A table without routes that trusts nobody.
+    #[must_use]
+    pub fn new(generation: Generation, services: Vec<ServiceTable>) -> Self {
+        Self { generation, services, routes: Arc::default(), trusted: Arc::default() }
+    }
 }
 
 /// One service, as the data plane needs it.
@@ -34,11 +50,19 @@ pub struct ServiceTable {
     pub canary: Option<usize>,
     /// The split; sums to 1,000,000 by construction.
     pub split: Split,
-    /// The header that forces a version, in lower case.
-    pub force_header: Option<String>,
+    /// Who may force a version, and how.
+    pub force: Option<ForceRule>,
+    /// The rollout's header routes: what meets one goes to the canary. The first one that is met counts.
+    pub header_routes: Vec<HeaderRoute>,
+    /// The rollout's mirror routes: what meets one and goes to stable is copied to the canary.
+    pub mirror_routes: Vec<MirrorRoute>,
+    /// Groups of clients, in the order in which they are looked at.
+    pub cohorts: Vec<Cohort>,
     /// How clients are kept on their version; absent: a draw per request.
     pub sticky: Option<StickyRule>,
-    /// Limits on waiting.
+    /// The canary takes nobody new: only clients whose bucket is its own, and who are forced there.
+    pub draining: bool,
+    /// Limits on waiting, for routes that have none of their own.
     pub timeouts: Timeouts,
 }
 
@@ -55,6 +79,8 @@ pub struct VersionTable {
     pub endpoints: Vec<Endpoint>,
     /// How HTTP is spoken to it.
     pub http: UpstreamHttp,
+    /// What is changed on the way to it and back.
+    pub filters: Arc<BothWays>,
 }
 
 /// How long the proxy waits for an upstream.
@@ -66,10 +92,17 @@ pub struct Timeouts {
     pub attempt: Duration,
     /// Between two pieces of a body, in either direction.
     pub idle: Duration,
+    /// Silence of a connection that has switched to another protocol, in both directions.
+    pub upgraded: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { request: Duration::from_secs(30), attempt: Duration::from_secs(10), idle: Duration::from_mins(1) }
+        Self {
+            request: Duration::from_secs(30),
+            attempt: Duration::from_secs(10),
+            idle: Duration::from_mins(1),
+            upgraded: Duration::from_hours(1),
+        }
     }
 }

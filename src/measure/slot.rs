@@ -152,11 +152,8 @@ impl Slot {
     ///
     /// What the client broke counts by code only; a forced request counts by code and ending, but is no evidence.
     pub fn finished(&self, done: Finished) {
-        let reason = match done.reason {
-            Reason::Sampled => 0,
-            Reason::Sticky => 1,
-            Reason::Forced => 2,
-        };
+        // Sampled and sticky are the first two.
+        let reason = done.reason as usize;
         self.codes[reason][code_cell(done.status)].add(1);
         self.endings[done.ending as usize].add(1);
         let Some(evidence) = self.evidence.get(reason).filter(|_| done.ending != Ending::ClientGone) else { return };

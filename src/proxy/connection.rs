@@ -33,9 +33,10 @@ use super::{
     error::{Refusal, chain},
     forward::forward,
     listener::{Accepted, Admission},
+    view,
     worker::{LocalExec, Worker},
 };
-use crate::measure::RefusedReason;
+use crate::{engine::address::Address, measure::RefusedReason};
 
 /// What an HTTP/2 client sends first (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -54,6 +55,7 @@ pub(super) struct Conn {
     peer: SocketAddr,
     /// The peer's address, for `X-Forwarded-For`.
     client: HeaderValue,
+    address: Address,
     limits: Limits,
     activity: Arc<Activity>,
     stage: Cell<Stage>,
@@ -180,6 +182,7 @@ impl Conn {
             number: worker.next_connection(),
             peer,
             client: HeaderValue::from_str(&ip).unwrap_or_else(|_| HeaderValue::from_static("unknown")),
+            address: view::address(peer.ip()),
             limits,
             activity: Arc::default(),
             stage: Cell::new(Stage::Opening),
@@ -204,6 +207,11 @@ impl Conn {
 
     pub(super) fn client(&self) -> &HeaderValue {
         &self.client
+    }
+
+    /// The peer's address, as a number.
+    pub(super) fn address(&self) -> Address {
+        self.address
     }
 
     pub(super) fn limits(&self) -> &Limits {

@@ -1,28 +1,17 @@
-//! The sticky cookie: found among what clients send, and written for those who have none.
-//! A value that is not an id counts as absent.
+//! The sticky cookie, written for those who have none; and cookies of HTTP/2, put together for HTTP/1.
 
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::engine::sticky::{StickyId, StickyRule};
-
-/// The id in the first cookie of that name that holds one. HTTP/2 may spread cookies over several fields
-/// (RFC 9113 8.2.3); they are read as one.
-pub(super) fn sticky_id(headers: &HeaderMap, name: &str) -> Option<StickyId> {
-    headers
-        .get_all(header::COOKIE)
-        .iter()
-        .flat_map(|field| field.as_bytes().split(|&b| b == b';'))
-        .filter_map(|pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
-        .find_map(StickyId::parse)
-}
+use crate::engine::sticky::{StickyBy, StickyId, StickyRule};
 
 /// Gives a new client its id with the answer, unless the answer is marked as one that shared caches may keep:
 /// they would hand one client's id to all others.
 pub(super) fn hand_out(rule: &StickyRule, id: StickyId, answer: &mut HeaderMap) {
+    let StickyBy::Cookie(name) = &rule.by else { return };
     if is_for_shared_caches(answer) {
         return;
     }
-    let mut text = format!("{}={id}; Path=/; HttpOnly; SameSite=Lax", rule.cookie);
+    let mut text = format!("{name}={id}; Path=/; HttpOnly; SameSite=Lax");
     if let Some(ttl) = rule.ttl {
         text = format!("{text}; Max-Age={}", ttl.as_secs());
     }
@@ -70,28 +59,9 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_found_in_any_cookie_field_and_garbage_is_absent() {
-        let id = Some(StickyId(0x0123_4567_89ab_cdef));
-        for (fields, found) in [
-            (&["serin=0123456789abcdef"][..], id),
-            (&["a=b; serin=0123456789abcdef; c=d"], id),
-            (&["a=b", "serin=0123456789abcdef"], id),
-            (&["serin=garbage; serin=0123456789abcdef"], id),
-            (&["serin=0123456789ABCDEF"], None),
-            (&["serin=0123456789abcdef0"], None),
-            (&["xserin=0123456789abcdef"], None),
-            (&["serin"], None),
-            (&["serin=\"0123456789abcdef\""], None),
-            (&[], None),
-        ] {
-            assert_eq!(sticky_id(&with("cookie", fields), "serin"), found, "{fields:?}");
-        }
-    }
-
-    #[test]
     fn a_new_client_gets_its_id_unless_caches_share_the_answer() {
         let key = BucketKey::of(&ServiceName::new("web").unwrap(), &VersionName::new("v2").unwrap(), "");
-        let rule = |ttl| StickyRule { cookie: "serin".to_owned(), ttl, key };
+        let rule = |ttl| StickyRule { by: StickyBy::Cookie("serin".to_owned()), ttl, key };
         let given = |ttl, cache: &[&'static str]| {
             let mut answer = with("cache-control", cache);
             hand_out(&rule(ttl), StickyId(1), &mut answer);

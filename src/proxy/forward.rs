@@ -3,7 +3,7 @@
 
 use std::{pin::pin, rc::Rc};
 
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, request::Parts};
+use http::{Request, Response, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
@@ -21,14 +21,14 @@ use super::{
     routing::{Choice, Routing},
     upgrade,
     upstream::{Unanswered, UpstreamBody},
+    view,
     worker::Worker,
 };
 use crate::{
     engine::{
         endpoint::Endpoint,
-        split::{self, Reason},
-        sticky::StickyId,
-        table::{ServiceTable, Timeouts},
+        split::{self, Claims, Reason},
+        table::Timeouts,
     },
     measure::RefusedReason,
 };
@@ -53,7 +53,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     }
     let worker = conn.worker();
     let routing = worker.routing();
-    let Some(claims) = routing.service().map(|service| Claims::of(service, &head.headers)) else {
+    let Some(claims) = routing.service().map(|service| Claims::of(service, &view::of(&head, conn.address()))) else {
         return refuse(conn, NO_SERVICE, stream);
     };
     let Some(choice) = choose(worker, &routing, &claims) else { return refuse(conn, NO_SERVICE, stream) };
@@ -78,25 +78,8 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     }
 }
 
-/// What a request brings to the choice, kept for when it must be made again.
-#[derive(Debug)]
-struct Claims {
-    force: Option<HeaderValue>,
-    sticky: Option<StickyId>,
-}
-
-impl Claims {
-    fn of(service: &ServiceTable, headers: &HeaderMap) -> Self {
-        let force = service.force_header.as_ref().and_then(|name| headers.get(name)).cloned();
-        let sticky = service.sticky.as_ref().and_then(|rule| cookie::sticky_id(headers, &rule.cookie));
-        Self { force, sticky }
-    }
-}
-
 /// Asks the engine which version it is, and takes the next of its endpoints.
 fn choose(worker: &Worker, routing: &Rc<Routing>, claims: &Claims) -> Option<Choice> {
-    let force = claims.force.as_ref().and_then(|value| value.to_str().ok());
-    let claims = split::Claims { force, sticky: claims.sticky };
     Choice::new(routing, split::assign(routing.service()?, claims, || worker.draw()))
 }
 

@@ -36,6 +36,7 @@ mod pool;
 mod routing;
 mod upgrade;
 mod upstream;
+mod view;
 mod worker;
 
 pub use error::REASON_HEADER;

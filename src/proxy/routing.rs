@@ -131,7 +131,7 @@ impl Choice {
                 new.name == old.name
                     && new.role == old.role
                     && new.http == old.http
-                    && (self.reason == Reason::Forced || new.weight.ppm() > 0)
+                    && (!self.reason.is_by_weight() || new.weight.ppm() > 0)
                     && new.endpoints.contains(self.endpoint())
             })
     }

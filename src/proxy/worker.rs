@@ -246,8 +246,7 @@ mod tests {
     #[test]
     fn a_workers_draws_give_the_share_that_was_asked_for() {
         const DRAWS: u32 = 100_000;
-        let table =
-            crate::engine::table::Table { generation: crate::engine::names::Generation(1), services: Vec::new() };
+        let table = crate::engine::table::Table::new(crate::engine::names::Generation(1), Vec::new());
         let publication = Publication::new(Arc::new(table));
         let worker = Worker::new(0, &publication, Hub::new(1));
         for ppm in [100, 10_000, 50_000, 500_000] {

@@ -90,7 +90,7 @@ pub(super) struct Trace {
 /// Runs one rollout to its decision, or to the horizon.
 pub(super) fn run(course: Course<'_>, dice: &mut Dice) -> Told {
     let mut stage = Stage::new(course);
-    stage.tell(Input::Configure(vec![course.plan.clone()]));
+    stage.tell(Input::Configure(vec![course.plan.clone()].into()));
     while stage.ended.is_none() && stage.elapsed < course.times.horizon {
         stage.next(dice);
     }

@@ -187,7 +187,7 @@ fn traffic_follows_the_table_and_a_late_request_counts_where_it_was_routed() {
     let mut engine = Engine::new(Recovered::default());
     let script = Script::new(&plan(NO_GATES), 1_000.0).unwrap();
     let (start, mut effects) = (Timestamp::from_millis(1_000_000), Vec::new());
-    engine.apply(Input::Configure(vec![script.plan.clone()]), start, &mut effects).unwrap();
+    engine.apply(Input::Configure(vec![script.plan.clone()].into()), start, &mut effects).unwrap();
     let first = engine.table().services[0].clone();
     let (paces, mut dice, mut traffic) = (Paces::new(), Dice::new(1, 1), traffic::Traffic::default());
     let slow = model::Behaviour { errors: 0.5, pace: model::Pace::TwentyTimes };

@@ -89,7 +89,7 @@ impl World {
     }
 
     pub fn configure(&mut self, plan: ServicePlan) -> Result<(), Refusal> {
-        let outcome = self.apply(Input::Configure(vec![plan.clone()]));
+        let outcome = self.apply(Input::Configure(vec![plan.clone()].into()));
         if outcome.is_ok() {
             self.plan = plan;
         }
@@ -237,13 +237,15 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
         name: version(name),
         endpoints: vec![Endpoint { host: name.into(), port: 80 }],
         http: UpstreamHttp::H1,
+        filters: Arc::default(),
     });
     ServicePlan {
         name: ServiceName::new("web").unwrap(),
         versions: versions.into(),
         stable: version("v1"),
         wish: Some(wish("v2")),
-        force_header: Some("x-canary".into()),
+        force: None,
+        cohorts: Vec::new(),
         sticky: None,
         timeouts: Timeouts::default(),
         strategy: Strategy {

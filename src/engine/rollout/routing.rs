@@ -1,5 +1,7 @@
 //! From a service's state to the table that the data plane obeys.
 
+use std::sync::Arc;
+
 use super::state::{Phase, Service};
 use crate::engine::{
     memory::PauseKind,
@@ -38,6 +40,7 @@ impl Service {
             },
             endpoints: plan.endpoints.clone(),
             http: plan.http,
+            filters: Arc::clone(&plan.filters),
         };
         ServiceTable {
             name: self.plan.name.clone(),
@@ -46,8 +49,12 @@ impl Service {
             stable,
             canary,
             split,
-            force_header: self.plan.force_header.clone(),
+            force: self.plan.force.clone(),
+            header_routes: Vec::new(),
+            mirror_routes: Vec::new(),
+            cohorts: self.plan.cohorts.clone(),
             sticky: self.sticky(),
+            draining: false,
             timeouts: self.plan.timeouts,
         }
     }
@@ -69,6 +76,6 @@ impl Service {
         let plan = self.plan.sticky.as_ref()?;
         let target = self.rollout().map_or(&self.standing.stable, |rollout| &rollout.target);
         let key = BucketKey::of(&self.plan.name, &target.version, &target.revision);
-        Some(StickyRule { cookie: plan.cookie.clone(), ttl: plan.ttl, key })
+        Some(StickyRule { by: plan.by.clone(), ttl: plan.ttl, key })
     }
 }

@@ -38,6 +38,7 @@ fn table() -> Table {
         weight,
         endpoints: vec![Endpoint { host: "app".into(), port: 80 }; 2],
         http: UpstreamHttp::H1,
+        filters: Arc::default(),
     };
     let service = ServiceTable {
         name: service(),
@@ -46,11 +47,15 @@ fn table() -> Table {
         stable: 0,
         canary: Some(1),
         split: Split::new(&[(1, five), (0, five.rest())]).unwrap(),
-        force_header: None,
+        force: None,
+        header_routes: Vec::new(),
+        mirror_routes: Vec::new(),
+        cohorts: Vec::new(),
         sticky: None,
+        draining: false,
         timeouts: Timeouts::default(),
     };
-    Table { generation: Generation(3), services: vec![service] }
+    Table::new(Generation(3), vec![service])
 }
 
 fn check(name: &str, unit: Unit, value: Option<f64>) -> CheckView {

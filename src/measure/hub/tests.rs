@@ -203,6 +203,7 @@ fn table_of(version: &str) -> Table {
         weight: Weight::FULL,
         endpoints: vec![Endpoint { host: "127.0.0.1".into(), port: 1 }],
         http: UpstreamHttp::H1,
+        filters: Arc::default(),
     };
     let service = ServiceTable {
         name: ServiceName::new("web").unwrap(),
@@ -211,9 +212,13 @@ fn table_of(version: &str) -> Table {
         stable: 0,
         canary: None,
         split: Split::new(&[(0, Weight::FULL)]).unwrap(),
-        force_header: None,
+        force: None,
+        header_routes: Vec::new(),
+        mirror_routes: Vec::new(),
+        cohorts: Vec::new(),
         sticky: None,
+        draining: false,
         timeouts: Timeouts::default(),
     };
-    Table { generation: Generation(2), services: vec![service] }
+    Table::new(Generation(2), vec![service])
 }

@@ -62,6 +62,7 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
         weight: Weight::ZERO,
         endpoints: vec![Endpoint { host: at.ip().to_string().into(), port: at.port() }],
         http: UpstreamHttp::H1,
+        filters: Arc::default(),
     };
     let mut service = ServiceTable {
         name: ServiceName::new("web").unwrap(),
@@ -70,9 +71,13 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
         stable: 0,
         canary: Some(1),
         split: Split::new(&[(0, Weight::FULL)]).unwrap(),
-        force_header: None,
+        force: None,
+        header_routes: Vec::new(),
+        mirror_routes: Vec::new(),
+        cohorts: Vec::new(),
         sticky: None,
-        timeouts: Timeouts { request: PATIENCE, attempt: PATIENCE, idle: PATIENCE },
+        draining: false,
+        timeouts: Timeouts { request: PATIENCE, attempt: PATIENCE, idle: PATIENCE, upgraded: PATIENCE },
     };
     weigh(&mut service, 0);
     service
@@ -109,7 +114,7 @@ impl Rig {
 
     pub fn with_limits(service: ServiceTable, limits: Limits) -> Self {
         const WORKERS: usize = 2;
-        let table = Table { generation: Generation(1), services: vec![service.clone()] };
+        let table = Table::new(Generation(1), vec![service.clone()]);
         let publication = Publication::new(Arc::new(table));
         let hub = Hub::new(WORKERS);
         let spec = ListenerSpec { name: "test".to_owned(), addr: ([127, 0, 0, 1], 0).into(), limits };
@@ -132,14 +137,14 @@ impl Rig {
         self.generation += 1;
         change(&mut self.service);
         self.service.weight_generation = Generation(self.generation);
-        let table = Table { generation: Generation(self.generation), services: vec![self.service.clone()] };
+        let table = Table::new(Generation(self.generation), vec![self.service.clone()]);
         assert!(self.publication.publish(Arc::new(table)));
     }
 
     /// Publishes a table without services.
     pub fn publish_nothing(&mut self) {
         self.generation += 1;
-        let table = Table { generation: Generation(self.generation), services: Vec::new() };
+        let table = Table::new(Generation(self.generation), Vec::new());
         assert!(self.publication.publish(Arc::new(table)));
     }
 

@@ -8,12 +8,13 @@ use std::{
     },
 };
 
-use hyper::Request;
+use hyper::{Request, header::HeaderName};
 use serin::{
     engine::{
+        assign::ForceRule,
         names::{ServiceName, VersionName},
         split::Reason,
-        sticky::{BucketKey, StickyRule},
+        sticky::{BucketKey, StickyBy, StickyRule},
     },
     measure::slot::{Ending, code_cell},
 };
@@ -82,7 +83,7 @@ async fn endpoints_take_turns() {
 async fn the_force_header_decides_and_is_no_evidence() {
     let (stable, canary) = versions().await;
     let mut forced = service(stable.address, canary.address);
-    forced.force_header = Some("x-canary".to_owned());
+    forced.force = Some(ForceRule::by_header(HeaderName::from_static("x-canary")));
     let mut rig = Rig::start(forced);
     for (value, expected) in [("always", "v2"), ("never", "v1"), ("v2", "v2"), ("v1", "v1"), ("maybe", "v1")] {
         let answer = rig.get(&format!("X-Canary: {value}\r\n")).await;
@@ -103,7 +104,7 @@ async fn a_cookie_keeps_clients_where_they_are_and_moves_only_those_who_must() {
     let (stable, canary) = versions().await;
     let mut sticky = service(stable.address, canary.address);
     let key = BucketKey::of(&ServiceName::new("web").unwrap(), &VersionName::new("v2").unwrap(), "r1");
-    sticky.sticky = Some(StickyRule { cookie: "serin".to_owned(), ttl: None, key });
+    sticky.sticky = Some(StickyRule { by: StickyBy::Cookie("serin".to_owned()), ttl: None, key });
     weigh(&mut sticky, 100_000);
     let mut rig = Rig::start(sticky);
     let mut client = rig.h1().await;

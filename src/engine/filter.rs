@@ -1,0 +1,188 @@
+//! What is changed of a request and its answer on their way, as rules; the data plane carries them out.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method};
+
+use super::{names::ServiceName, weight::Weight};
+
+/// Changes of header fields: set first, then added, then removed, as HTTPRoute has it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderEdits {
+    /// The field has this one value afterwards.
+    pub set: Vec<(HeaderName, HeaderValue)>,
+    /// The field has this value besides those it had.
+    pub add: Vec<(HeaderName, HeaderValue)>,
+    /// The field is gone.
+    pub remove: Vec<HeaderName>,
+}
+
+impl HeaderEdits {
+    /// Whether nothing is changed.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
+    }
+}
+
+/// Changes of header fields in both directions. Those of the route come before those of the version.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BothWays {
+    /// On the way to the version.
+    pub request: HeaderEdits,
+    /// On the way to the client.
+    pub response: HeaderEdits,
+}
+
+/// All filters of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RouteFilters {
+    /// Header fields.
+    pub headers: BothWays,
+    /// Host and path that the version sees.
+    pub rewrite: Rewrite,
+    /// Scripts of other origins.
+    pub cors: Option<Cors>,
+    /// Copies to other services.
+    pub mirrors: Vec<MirrorFilter>,
+}
+
+/// What the version sees in place of what the client sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rewrite {
+    /// In place of the host (and its port).
+    pub host: Option<HeaderValue>,
+    /// In place of the path, or of its beginning.
+    pub path: Option<PathChange>,
+}
+
+/// A change of a path. The query stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathChange {
+    /// The whole path; begins with `/`.
+    Full(String),
+    /// What the route's prefix match covered; begins with `/`.
+    Prefix(String),
+}
+
+/// An answer that sends the client elsewhere. What is not said stays as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// `http` or `https`.
+    pub scheme: Option<Scheme>,
+    /// The host.
+    pub host: Option<String>,
+    /// The port.
+    pub port: Option<u16>,
+    /// The path.
+    pub path: Option<PathChange>,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// How a client comes in, or is told to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Without TLS.
+    Http,
+    /// With TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port that goes without saying.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+/// Which scripts of other origins may read answers (the Fetch standard, CORS protocol).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// Whose.
+    pub origins: Vec<OriginMatch>,
+    /// Methods of a preflight's answer.
+    pub methods: Vec<Method>,
+    /// Fields that such a request may have; none with `any_header`.
+    pub headers: Vec<HeaderName>,
+    /// All fields that the preflight asks for.
+    pub any_header: bool,
+    /// Fields that the script may read.
+    pub expose: Vec<HeaderName>,
+    /// Cookies go along.
+    pub credentials: bool,
+    /// How long the browser keeps a preflight's answer.
+    pub max_age: Option<Duration>,
+}
+
+/// An origin, or several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OriginMatch {
+    /// Everybody's.
+    Any,
+    /// `scheme://host[:port]`, in lower case.
+    Exact(String),
+    /// `scheme://*.host[:port]`: what stands before and behind the `*`, which is one label or more.
+    Wildcard(String, String),
+}
+
+impl OriginMatch {
+    /// Whether the origin, in lower case, is one of these.
+    #[must_use]
+    pub fn is_met_by(&self, origin: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(exact) => exact == origin,
+            Self::Wildcard(before, behind) => origin
+                .strip_prefix(&**before)
+                .and_then(|rest| rest.strip_suffix(&**behind))
+                .is_some_and(|labels| !labels.is_empty() && !labels.contains(['/', ':'])),
+        }
+    }
+}
+
+/// Copies of a route's requests to the stable version of another service; the answers are thrown away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorFilter {
+    /// Whose stable version gets them.
+    pub service: ServiceName,
+    /// Of so many requests.
+    pub share: Weight,
+    /// With these methods only.
+    pub methods: Vec<Method>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_met_by_whole_labels() {
+        let wildcard = OriginMatch::Wildcard("https://".to_owned(), ".bar.com".to_owned());
+        for (origin, met) in [
+            ("https://www.bar.com", true),
+            ("https://xpto.www.bar.com", true),
+            ("https://bar.com", false),
+            ("https://.bar.com", false),
+            ("https://foobar.com", false),
+            ("http://www.bar.com", false),
+            ("https://evil.com/.bar.com", false),
+            ("https://www.bar.com:8443", false),
+        ] {
+            assert_eq!(wildcard.is_met_by(origin), met, "{origin}");
+        }
+    }
+}
