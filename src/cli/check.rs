@@ -17,7 +17,8 @@ use crate::config::{self, Checked, Diagnostics};
 #[command(after_help = "\
 Examples:
   serin check
-  serin check config/serin.yaml --output json")]
+  serin check config/serin.yaml --output json
+  serin check --output sarif > serin.sarif     for the annotations of a pull request")]
 pub struct Args {
     /// The file [default: $SERIN_CONFIG, then ./serin.yaml, then config/serin.yaml]
     file: Option<PathBuf>,
@@ -37,6 +38,7 @@ fn verdict(args: &Args, global: &Global) -> Result<(String, Exit), Trouble> {
         Err(diagnostics) => Checked { config: None, diagnostics },
     };
     let text = match (global.output, &config) {
+        (Format::Sarif, _) => format!("{:#}\n", diagnostics.to_sarif()),
         (Format::Json, _) => format!("{:#}\n", diagnostics.to_json()),
         (Format::Yaml, _) => serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default(),
         (Format::Table, Some(config)) => {

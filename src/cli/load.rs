@@ -101,7 +101,7 @@ fn spec_of(args: &Args) -> LoadSpec {
 
 fn print(args: &Args, format: Format, summary: &Summary, to: &mut impl Write) -> io::Result<()> {
     match format {
-        Format::Json => {
+        Format::Json | Format::Sarif => {
             serde_json::to_writer_pretty(&mut *to, summary)?;
             writeln!(to)
         }

@@ -7,6 +7,7 @@ mod client;
 mod demo;
 mod events;
 pub mod exit;
+mod explain;
 mod healthcheck;
 mod history;
 mod import;
@@ -16,6 +17,7 @@ mod output;
 mod rehearse;
 mod reload;
 mod run;
+mod schema;
 mod status;
 mod toy;
 mod try_;
@@ -77,6 +79,8 @@ enum Verb {
     Demo(demo::Args),
     Try(try_::Args),
     Check(check::Args),
+    Schema(schema::Args),
+    Explain(explain::Args),
     Import(import::Args),
     Rehearse(rehearse::Args),
     Status(status::Args),
@@ -100,11 +104,17 @@ enum Verb {
 
 impl Verb {
     fn run(&self, global: &Global) -> Exit {
+        if global.output == Format::Sarif && !matches!(self, Self::Check(_)) {
+            output::note("only `serin check` gives SARIF");
+            return Exit::Usage;
+        }
         match self {
             Self::Run(args) => run::run(args, global),
             Self::Demo(args) => demo::run(args),
             Self::Try(args) => try_::run(args),
             Self::Check(args) => check::run(args, global),
+            Self::Schema(_) => output::finish(schema::run()),
+            Self::Explain(args) => output::finish(explain::run(args, global)),
             Self::Import(args) => import::run(args, global),
             Self::Rehearse(args) => output::finish(rehearse::run(args, global)),
             Self::Status(args) => output::finish(status::run(args, global)),
@@ -129,8 +139,9 @@ impl Verb {
 }
 
 /// Which verbs the help shows together. A verb in no group is shown last.
-const GROUPS: [(&str, &[&str]); 4] = [
-    ("Serve", &["run", "demo", "try", "check", "rehearse", "import"]),
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Serve", &["run", "demo", "try"]),
+    ("Write a config", &["check", "explain", "schema", "rehearse", "import"]),
     ("Look", &["status", "why", "history", "events"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
     ("Operate and test", &["wait", "reload", "healthcheck", "toy", "load"]),

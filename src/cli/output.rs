@@ -14,6 +14,9 @@ pub(super) enum Format {
     Table,
     Json,
     Yaml,
+    /// For code hosts; of `check` alone, the others are not run with it
+    #[value(hide = true)]
+    Sarif,
 }
 
 /// Whether there are colours.
@@ -101,7 +104,7 @@ pub(super) fn rendered<T: Serialize>(
     let failed = |error: String| Trouble::new(Exit::Failed, format!("the answer cannot be printed: {error}"));
     match global.output {
         Format::Table => Ok(text(style(global))),
-        Format::Json => {
+        Format::Json | Format::Sarif => {
             let json = serde_json::to_string(document).map_err(|error| failed(error.to_string()))?;
             Ok(format!("{json}\n"))
         }

@@ -205,6 +205,12 @@ impl Diagnostics {
         })
     }
 
+    /// As SARIF 2.1.0, for code hosts.
+    #[must_use]
+    pub fn to_sarif(&self) -> Value {
+        super::sarif::sarif(self, &self.file)
+    }
+
     fn render(&self, renderer: &Renderer) -> String {
         let shown = self.items.iter().take(SHOWN_MAX);
         let mut text: String =

@@ -1,0 +1,343 @@
+//! The meaning of every field, by the path of its mapping as in `shape.rs`. Whoever reads a new field adds it here:
+//!
+//! ```text
+//! name [what may be written] = what holds without it (or REQUIRED), eg an example on one line:
+//!     what it does, in a sentence or two without the closing full stop;
+//! ```
+
+use super::{
+    Field,
+    Kind::{
+        Address, Condition, Duration, List, Map, Name, Named, Number, Path, Points, Secret, Share, Size, Text, Url,
+        Weight, Whole, Word,
+    },
+    REQUIRED,
+};
+
+macro_rules! fields {
+    ($($path:literal { $($name:ident [$($kind:expr),+] = $default:expr, eg $example:literal: $($says:literal)+;)* })*) => {
+        /// Every field by the path of its mapping.
+        pub(super) const ALL: &[(&str, &[Field])] = &[$(
+            ($path, &[$(Field {
+                name: stringify!($name),
+                kinds: &[$($kind),+],
+                default: $default,
+                example: $example,
+                says: concat!($($says),+),
+            }),*]),
+        )*];
+    };
+}
+
+/// Requests of a window and the like: as many as one likes.
+const MANY: super::Kind = Whole(1, 1_000_000_000);
+
+/// Mappings in which exactly one field is written.
+pub(super) const ONE_OF: &[&str] =
+    &["services.<name>.strategy.canary.steps[]", "analysisTemplates.<name>.metrics[].provider"];
+
+fields! {
+    "" {
+        listen [Address] = "none; this or `listeners`", eg "0.0.0.0:8080":
+            "Where clients come in; short for one entry of `listeners`";
+        listeners [List(&[Map("listeners[]")])] = "none; this or `listen`",
+            eg "[{ name: http, listen: \"127.0.0.1:8080\" }]":
+            "Where clients come in, each with its own limits";
+        workers [Word(&["auto"]), Whole(1, 1024)] = "auto", eg "4":
+            "Threads that carry traffic; `auto` is one for each CPU that the process may use";
+        metrics [Map("metrics")] = "on the admin listener only", eg "{ listen: \"127.0.0.1:9100\" }":
+            "A listener of its own for /metrics, /healthz and /readyz, which everybody may read";
+        admin [Map("admin")] = "127.0.0.1:9900 without tokens", eg "{ listen: \"127.0.0.1:9900\" }":
+            "Where the command line and scripts ask and act";
+        state [Map("state")] = "./serin-state", eg "{ dir: ./serin-state }":
+            "Where decisions are remembered, so that a restart goes on where it stood";
+        accessLog [Map("accessLog")] = "off", eg "{ format: off }":
+            "A line for each request";
+        routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
+            "Which requests go to which service, and how long they may take";
+        services [Named(&[Map("services.<name>")])] = REQUIRED,
+            eg "{ shop: { versions: { v41: \"http://a:80\", v42: \"http://b:80\", baseline: \"http://c:80\" }, stable: v41 } }":
+            "Each service with its versions, who is stable and who is wanted";
+        analysisTemplates [Named(&[Map("analysisTemplates.<name>")])] = "none",
+            eg "{ latency: { metrics: [{ name: p95, successCondition: result.p95 < 500, provider: { serin: {} } }], args: [{ name: limit, value: 1 }] } }":
+            "Questions that analysis steps ask, by name; as Argo Rollouts' AnalysisTemplate";
+    }
+    "listeners[]" {
+        name [Name] = REQUIRED, eg "http":
+            "Its label in logs and metrics";
+        listen [Address] = REQUIRED, eg "127.0.0.1:8080":
+            "The IP address and port; port 0 takes any free one";
+        http [List(&[Word(&["h1", "h2"])])] = "[h1, h2]", eg "[h1, h2]":
+            "Which versions of HTTP are spoken; without TLS they are told apart by the first bytes";
+        limits [Map("listeners[].limits")] = "as given for each", eg "{ connections: 1000 }":
+            "What one client may take";
+    }
+    "listeners[].limits" {
+        headerBytes [Size] = "64KiB", eg "64KiB":
+            "Largest request head, from 8KiB to 1MiB; a larger one is answered with 431";
+        headers [Whole(1, 1_000)] = "100", eg "100":
+            "Most fields of a request head";
+        headerTimeout [Duration] = "10s", eg "10s":
+            "From the first byte awaited to a whole request head";
+        bodyTimeout [Duration] = "30s", eg "30s":
+            "Longest silence within a request body";
+        idleTimeout [Duration] = "1m", eg "60s":
+            "How long a kept-alive connection may be idle";
+        connections [Whole(1, 1_000_000)] = "10000", eg "10000":
+            "Open connections at once; more wait to be accepted";
+        h2Streams [Whole(1, 10_000)] = "128", eg "128":
+            "Requests at once on one HTTP/2 connection";
+    }
+    "metrics" {
+        listen [Address] = REQUIRED, eg "127.0.0.1:9100":
+            "The address of the page; anybody who reaches it may read";
+    }
+    "admin" {
+        listen [Address] = "127.0.0.1:9900", eg "127.0.0.1:9900":
+            "The address; off loopback both tokens are needed";
+        readToken [Secret] = "none: reads are open on loopback", eg "${SERIN_READ_TOKEN:-}":
+            "The token that reads need; empty is unset";
+        writeToken [Secret] = "one is made in the state folder", eg "${SERIN_WRITE_TOKEN:-}":
+            "The token that changes need; empty is unset, and the command line finds the one in the state folder";
+    }
+    "state" {
+        dir [Path] = "./serin-state", eg "./serin-state":
+            "The folder; relative to the config file";
+        maxAge [Duration] = "1d", eg "24h":
+            "An unfinished rollout older than this is not gone on with; who is stable and what was aborted never "
+            "expires";
+    }
+    "accessLog" {
+        format [Word(&["off", "json", "combined"])] = REQUIRED, eg "off":
+            "How a line is written";
+    }
+    "routes[]" {
+        name [Name] = "none", eg "everything":
+            "Its label in logs and metrics";
+        service [Name] = REQUIRED, eg "shop":
+            "The service that answers";
+        timeouts [Map("routes[].timeouts")] = "as given for each", eg "{ request: 30s }":
+            "How long a request may take";
+    }
+    "routes[].timeouts" {
+        request [Duration] = "30s", eg "30s":
+            "From the request's head to the response's head, all attempts together";
+        attempt [Duration] = "10s, or `request` if that is shorter", eg "10s":
+            "One attempt, to the response's head";
+        idle [Duration] = "1m", eg "60s":
+            "Between two pieces of a body, in either direction";
+    }
+    "services.<name>" {
+        versions [Named(&[Url, Map("services.<name>.versions.<name>")])] = REQUIRED,
+            eg "{ v41: \"http://a:80\", v42: \"http://b:80\", baseline: \"http://c:80\" }":
+            "Each version and where it answers; a URL alone is short for `endpoints` with one entry";
+        stable [Name] = REQUIRED, eg "v41":
+            "The version that serves at the very first start; later the state knows, and `serin drift` says where "
+            "the file disagrees";
+        canary [Name] = "none: nothing is rolled out", eg "v42":
+            "The wanted version; naming another one here, and saving, starts a rollout. Empty, or the stable "
+            "version, wishes nothing";
+        revision [Text] = "empty", eg "${GIT_SHA:-}":
+            "Another build under the canary's name; a new text starts a rollout as a new name does";
+        assign [Map("services.<name>.assign")] = "a fresh draw for each request", eg "{ sticky: { by: cookie } }":
+            "Which client gets which version";
+        steps [List(&[Share])] = "[1%, 5%, 25%, 50%]", eg "[1%, 5%, 25%, 50%]":
+            "The canary's shares, rising; each is held for `hold`. Short form, excludes `strategy`";
+        hold [Duration] = "2m", eg "2m":
+            "How long each of `steps` is held. Short form, excludes `strategy`";
+        abortWhen [Map("services.<name>.abortWhen")] = "none", eg "{ errorRate: 2%, p99: 800ms }":
+            "Limits that revert the canary. Short form of `strategy.canary.guard`";
+        strategy [Map("services.<name>.strategy")] = "the short form's defaults",
+            eg "{ canary: { steps: [{ setWeight: 5 }, { pause: { duration: 5m } }] } }":
+            "How a canary is tried, in full";
+    }
+    "services.<name>.versions.<name>" {
+        endpoints [List(&[Url])] = REQUIRED, eg "[\"http://127.0.0.1:8042\"]":
+            "Where it answers: one or several addresses, as `http://host:port`";
+        http [Word(&["auto", "h1", "h2"])] = "auto", eg "auto":
+            "Which version of HTTP it is asked in; `auto` is h1 for http://";
+    }
+    "services.<name>.assign" {
+        force [Map("services.<name>.assign.force")] = "none", eg "{ header: x-canary }":
+            "Lets a request choose its version; forced requests are no evidence";
+        sticky [Map("services.<name>.assign.sticky")] = "a fresh draw for each request", eg "{ by: cookie }":
+            "Keeps a client on its version; raising the weight moves clients only forward, an abort frees all at "
+            "once";
+    }
+    "services.<name>.assign.force" {
+        header [Text] = REQUIRED, eg "x-canary":
+            "The header whose value chooses: `always`, `never`, or a version's name";
+    }
+    "services.<name>.assign.sticky" {
+        by [Word(&["cookie"])] = REQUIRED, eg "cookie":
+            "By what a client is known; the cookie holds a random id, never a version";
+        name [Text] = "serin", eg "serin":
+            "The cookie's name";
+        ttl [Duration] = "until the browser is closed", eg "1h":
+            "How long the client keeps it";
+    }
+    "services.<name>.abortWhen" {
+        errorRate [Share, Map("services.<name>.strategy.canary.guard.errorRate")] = "none", eg "2%":
+            "Reverts when more than this share of the canary's requests fails, over 10s and at least 50 requests "
+            "unless written otherwise";
+        p50 [Duration] = "none", eg "100ms":
+            "Reverts when the median latency is above this, over 30s and at least 200 requests";
+        p75 [Duration] = "none", eg "150ms":
+            "The same for the 75th percentile";
+        p90 [Duration] = "none", eg "200ms":
+            "The same for the 90th percentile";
+        p95 [Duration] = "none", eg "400ms":
+            "The same for the 95th percentile";
+        p99 [Duration] = "none", eg "800ms":
+            "The same for the 99th percentile";
+        p999 [Duration] = "none", eg "2s":
+            "The same for the 99.9th percentile";
+    }
+    "services.<name>.strategy" {
+        canary [Map("services.<name>.strategy.canary")] = REQUIRED, eg "{ steps: [{ setWeight: 5 }] }":
+            "Step by step, on evidence";
+    }
+    "services.<name>.strategy.canary" {
+        maxTrafficWeight [Whole(1, 1_000_000)] = "100", eg "100":
+            "What a bare `setWeight` is a part of, as in Argo Rollouts";
+        steps [List(&[Map("services.<name>.strategy.canary.steps[]")])] = "1%, 5%, 25%, 50%, each held 2m",
+            eg "[{ setWeight: 5 }, { pause: { duration: 5m } }]":
+            "What is done in order; shown and addressed from 1. After the last one the canary becomes stable";
+        guard [Map("services.<name>.strategy.canary.guard")] = "the share test, and 20 errors in a row",
+            eg "{ errorRate: 2% }":
+            "What is watched from the first canary request to the promotion";
+        onNoTraffic [Word(&["wait", "pause", "abort"])] = "wait", eg "wait":
+            "What happens when a step does not get its minimum of requests";
+        noTrafficFor [Duration] = "10m", eg "10m":
+            "For how long a step may lack its requests before `onNoTraffic`";
+        deadline [Duration] = "none", eg "12h":
+            "After so much unpaused time the rollout is aborted";
+    }
+    "services.<name>.strategy.canary.steps[]" {
+        setWeight [Weight] = "none", eg "5":
+            "The canary's share from here on";
+        pause [Map("services.<name>.strategy.canary.steps[].pause")] = "none", eg "{ duration: 5m }":
+            "Waits: for a duration, for requests, or with `{}` until somebody says `serin promote`";
+        analysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
+            eg "{ templates: [{ templateName: latency }], args: [{ name: limit, value: 500 }] }":
+            "Runs analysis templates to their end; the step passes or fails with them";
+    }
+    "services.<name>.strategy.canary.steps[].pause" {
+        duration [Duration] = "none; this, `requests` or neither", eg "5m":
+            "For so long, and until each guard limit has had its minimum of requests";
+        requests [Whole(1, 1_000_000_000_000)] = "none; this, `duration` or neither", eg "2000":
+            "Until the canary has answered so many requests at this weight";
+    }
+    "services.<name>.strategy.canary.steps[].analysis" {
+        templates [List(&[Map("services.<name>.strategy.canary.steps[].analysis.templates[]")])] = REQUIRED,
+            eg "[{ templateName: latency }]":
+            "Which templates run, at once";
+        args [List(&[Map("services.<name>.strategy.canary.steps[].analysis.args[]")])] = "the templates' own values",
+            eg "[{ name: limit, value: 500 }]":
+            "Values for the templates' arguments";
+    }
+    "services.<name>.strategy.canary.steps[].analysis.templates[]" {
+        templateName [Name] = REQUIRED, eg "latency":
+            "A name from `analysisTemplates`";
+    }
+    "services.<name>.strategy.canary.steps[].analysis.args[]" {
+        name [Name] = REQUIRED, eg "limit":
+            "The argument's name; conditions see it as `args.limit`";
+        value [Text] = "must be given where the template is used", eg "\"500\"":
+            "Its value, a text: `asFloat(args.limit)` makes a number of it";
+    }
+    "services.<name>.strategy.canary.guard" {
+        errorRate [Share, Map("services.<name>.strategy.canary.guard.errorRate")] = "none", eg "2%":
+            "Fails when more than this share of the canary's requests fails";
+        latency [List(&[Map("services.<name>.strategy.canary.guard.latency[]")])] = "none",
+            eg "[{ quantile: 0.99, max: 800ms }]":
+            "Fails when a quantile of the canary's latency is above its limit";
+        versusStable [Word(&["on", "off", "true", "false"]), Map("services.<name>.strategy.canary.guard.versusStable")] = "on",
+            eg "{ alpha: 1% }":
+            "The share test: does the canary get more than its fair share of the errors? It may be looked at all "
+            "the time, and an incident that hits both versions is no evidence";
+        consecutiveErrors [Whole(0, 1_000_000)] = "20", eg "20":
+            "Fails at so many canary errors in a row; 0 switches it off";
+        onFailure [Word(&["abort", "pause"])] = "abort", eg "abort":
+            "What a failed guard does";
+    }
+    "services.<name>.strategy.canary.guard.errorRate" {
+        max [Share] = REQUIRED, eg "2%":
+            "The largest share of failed requests that is no failure";
+        window [Duration] = "10s", eg "10s":
+            "How far back is looked, and further until `minRequests` are seen; never past the last change of "
+            "weight";
+        minRequests [MANY] = "50", eg "50":
+            "Fewer canary requests than this say nothing, and the step waits for them";
+    }
+    "services.<name>.strategy.canary.guard.latency[]" {
+        quantile [Number(0.0)] = REQUIRED, eg "0.99":
+            "Between 0 and 1; 0.99 is the time that 99 of 100 requests do not pass";
+        max [Duration] = REQUIRED, eg "800ms":
+            "The largest value that is no failure, from the request sent to the response's head";
+        window [Duration] = "30s", eg "30s":
+            "How far back is looked, and further until `minRequests` are seen; never past the last change of "
+            "weight";
+        minRequests [MANY] = "200", eg "200":
+            "Fewer canary requests than this say nothing, and the step waits for them";
+    }
+    "services.<name>.strategy.canary.guard.versusStable" {
+        alpha [Share] = "1%", eg "1%":
+            "How often a canary within tolerance may ever be reverted";
+        errors [Map("services.<name>.strategy.canary.guard.versusStable.errors")] = "as given for each",
+            eg "{ relative: 1.25, absolute: 0.1pp }":
+            "How much worse than stable the canary may be";
+        minBadSeconds [Whole(1, 3_600)] = "3", eg "3":
+            "Errors must have come in at least so many different seconds";
+    }
+    "services.<name>.strategy.canary.guard.versusStable.errors" {
+        relative [Number(1.0)] = "1.25", eg "1.25":
+            "So many times stable's error rate is still fine";
+        absolute [Points] = "0.1pp", eg "0.1pp":
+            "So many percentage points more than that are still fine";
+    }
+    "analysisTemplates.<name>" {
+        args [List(&[Map("services.<name>.strategy.canary.steps[].analysis.args[]")])] = "none",
+            eg "[{ name: limit, value: 500 }, { name: share, value: 1 }]":
+            "What the template needs to be told; `value` is the default";
+        metrics [List(&[Map("analysisTemplates.<name>.metrics[]")])] = REQUIRED,
+            eg "[{ name: p95, successCondition: result.p95 < 500, provider: { serin: {} } }]":
+            "What is measured; the run fails when one of them fails";
+    }
+    "analysisTemplates.<name>.metrics[]" {
+        name [Name] = REQUIRED, eg "p95":
+            "Its name in status, events and metrics";
+        interval [Duration] = "none: one measurement", eg "10s":
+            "The time between two measurements; needed for more than one";
+        initialDelay [Duration] = "0s", eg "5s":
+            "How long to wait before the first measurement";
+        count [Whole(1, 1_000_000)] = "1; endless with an interval", eg "3":
+            "How many measurements are taken";
+        failureLimit [Whole(0, 1_000_000)] = "0", eg "2":
+            "So many failed measurements are still fine; one more fails the metric";
+        inconclusiveLimit [Whole(0, 1_000_000)] = "0", eg "0":
+            "So many inconclusive measurements are still fine";
+        consecutiveErrorLimit [Whole(0, 1_000_000)] = "4", eg "4":
+            "So many measurements in a row that cannot be taken are still fine";
+        consecutiveSuccessLimit [Whole(0, 1_000_000)] = "0", eg "0":
+            "Successful at so many successes in a row; 0 is off";
+        successCondition [Condition] = "none; this or `failureCondition`", eg "result.p95 < 500":
+            "A measurement for which this holds is a success";
+        failureCondition [Condition] = "none; this or `successCondition`", eg "result.p95 >= 500":
+            "A measurement for which this holds is a failure";
+        provider [Map("analysisTemplates.<name>.metrics[].provider")] = REQUIRED,
+            eg "{ serin: { version: canary, window: 1m } }":
+            "Whom to ask";
+    }
+    "analysisTemplates.<name>.metrics[].provider" {
+        serin [Map("analysisTemplates.<name>.metrics[].provider.serin")] = "none", eg "{ version: canary, window: 1m }":
+            "What Serin measured itself; `result` has requests, errors, errorRate, successRate, rps, p50, p75, "
+            "p90, p95, p99, p999, max and mean in milliseconds, and `stable` and `canary` are in scope as well";
+    }
+    "analysisTemplates.<name>.metrics[].provider.serin" {
+        version [Name] = "canary", eg "canary":
+            "Whose numbers: `canary`, `stable` or a version's name";
+        window [Duration] = "1m", eg "1m":
+            "How far back is looked";
+    }
+}
