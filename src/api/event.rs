@@ -9,6 +9,7 @@ use crate::engine::{
     event::{self, EventKind},
     names::{Revision, ServiceName, VersionName},
     samples,
+    stats::share_test::slowness,
     time::Timestamp,
     weight::Weight,
 };
@@ -114,8 +115,16 @@ pub enum Cause {
         #[serde(with = "codec::millis_option", default, skip_serializing_if = "Option::is_none")]
         stable_ms: Option<Duration>,
     },
-    /// More than its fair share of the errors.
-    ShareTest { alpha: f64, log_e: f64, canary: Counts, stable: Counts },
+    /// More than its fair share of what is bad: of the errors, or of the requests slower than stable's p95, say.
+    ShareTest {
+        alpha: f64,
+        log_e: f64,
+        metric: String,
+        #[serde(with = "codec::millis_option", default, skip_serializing_if = "Option::is_none")]
+        slower_than_ms: Option<Duration>,
+        canary: Counts,
+        stable: Counts,
+    },
     /// Too many errors in a row.
     ConsecutiveErrors { errors: u64, limit: u64 },
     /// An analysis did not end well.
@@ -199,9 +208,14 @@ impl From<&event::Cause> for Cause {
             From::Latency { quantile, max, value, requests, stable } => {
                 Self::Latency { quantile, max_ms: max, value_ms: value, requests, stable_ms: stable }
             }
-            From::ShareTest { alpha, log_e, canary, stable } => {
-                Self::ShareTest { alpha, log_e, canary: canary.into(), stable: stable.into() }
-            }
+            From::ShareTest { alpha, log_e, metric, slower_than, canary, stable } => Self::ShareTest {
+                alpha,
+                log_e,
+                metric: metric.to_owned(),
+                slower_than_ms: slower_than,
+                canary: canary.into(),
+                stable: stable.into(),
+            },
             From::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             From::Analysis { metric, phase, message } => Self::Analysis { metric, phase: phase.to_owned(), message },
             From::NoTraffic { waited } => Self::NoTraffic { waited_ms: waited },
@@ -223,9 +237,14 @@ impl From<Cause> for event::Cause {
             Cause::Latency { quantile, max_ms, value_ms, requests, stable_ms } => {
                 Self::Latency { quantile, max: max_ms, value: value_ms, requests, stable: stable_ms }
             }
-            Cause::ShareTest { alpha, log_e, canary, stable } => {
-                Self::ShareTest { alpha, log_e, canary: canary.into(), stable: stable.into() }
-            }
+            Cause::ShareTest { alpha, log_e, metric, slower_than_ms, canary, stable } => Self::ShareTest {
+                alpha,
+                log_e,
+                metric: metric_word(&metric),
+                slower_than: slower_than_ms,
+                canary: canary.into(),
+                stable: stable.into(),
+            },
             Cause::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             Cause::Analysis { metric, phase, message } => {
                 Self::Analysis { metric, phase: analysis_word(&phase), message }
@@ -247,6 +266,11 @@ fn analysis_word(text: &str) -> &'static str {
     ["Failed", "Error", "Inconclusive"].into_iter().find(|known| *known == text).unwrap_or("Error")
 }
 
+fn metric_word(text: &str) -> &'static str {
+    let levels = slowness::ALL.iter().map(|level| level.name);
+    levels.into_iter().find(|known| *known == text).unwrap_or("errors")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,7 +290,14 @@ mod tests {
                 requests: 300,
                 stable: None,
             },
-            event::Cause::ShareTest { alpha: 0.01, log_e: 4.7, canary: counts(38, 19), stable: counts(722, 42) },
+            event::Cause::ShareTest {
+                alpha: 0.01,
+                log_e: 4.7,
+                metric: "p95",
+                slower_than: Some(Duration::from_millis(130)),
+                canary: counts(38, 19),
+                stable: counts(722, 42),
+            },
             event::Cause::ConsecutiveErrors { errors: 20, limit: 20 },
             event::Cause::Analysis { metric: "p95".into(), phase: "Failed", message: "3 > 2".into() },
             event::Cause::NoTraffic { waited: s(600) },

@@ -10,7 +10,7 @@ use super::{
     yaml::Value,
 };
 use crate::engine::{
-    plan::{ErrorRateLimit, Guard, LatencyLimit, OnFailure, ShareTestPlan},
+    plan::{ErrorRateLimit, Guard, LatencyLimit, LatencyTolerance, OnFailure, ShareTestPlan},
     weight::Weight,
 };
 
@@ -137,8 +137,36 @@ fn share_test(at: &At<'_>, report: &mut Report) -> Option<ShareTestPlan> {
     let seconds = fields.get("minBadSeconds").map_or(Some(base.min_bad_seconds), |at| {
         report.whole(&at, 1..=3_600).and_then(|seconds| u32::try_from(seconds).ok())
     });
+    let latency = fields.get("latency").map_or(Ok(base.latency), |at| latency_tolerance(&at, report));
     let (relative, absolute) = tolerance?;
-    Some(ShareTestPlan { alpha: alpha?, relative, absolute, min_bad_seconds: seconds? })
+    Some(ShareTestPlan { alpha: alpha?, relative, absolute, min_bad_seconds: seconds?, latency: latency.ok()? })
+}
+
+/// How much slower the canary may be; none when `off` switches the comparison off.
+fn latency_tolerance(at: &At<'_>, report: &mut Report) -> Result<Option<LatencyTolerance>, Refused> {
+    let base = LatencyTolerance::default();
+    if let Value::Scalar(_) = at.node.value {
+        let on = Some(base);
+        return report.word(at, &[("off", None), ("false", None), ("on", on), ("true", on)]).ok_or(Refused);
+    }
+    let fields = report.fields(at, &shape::LATENCY_TOLERANCE).ok_or(Refused)?;
+    let relative = fields.get("relative").map_or(Some(base.relative), |at| {
+        report.scalar(&at, "a share of stable's latency such as `20%`", |text| {
+            let percent = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+            percent.map(|percent| percent / 100.0).filter(|share| (0.0..=10.0).contains(share)).ok_or_else(|| {
+                let fix = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+                Problem::new("must be from 0% to 1000%", "20% lets the canary be a fifth slower")
+                    .fix(fix.map(|share| format!("`{}%`", share * 100.0)))
+            })
+        })
+    });
+    let absolute = fields
+        .get("absolute")
+        .map_or(Some(base.absolute), |at| report.duration(&at, Duration::ZERO..=Duration::from_mins(1)));
+    match (relative, absolute) {
+        (Some(relative), Some(absolute)) => Ok(Some(LatencyTolerance { relative, absolute })),
+        _ => Err(Refused),
+    }
 }
 
 fn alpha(at: &At<'_>, report: &mut Report) -> Option<f64> {

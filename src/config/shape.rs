@@ -59,8 +59,9 @@ shapes! {
         later { warmup }
     ERROR_RATE = "services.<name>.strategy.canary.guard.errorRate" { max window minRequests } later {}
     LATENCY = "services.<name>.strategy.canary.guard.latency[]" { quantile max window minRequests } later {}
-    VERSUS_STABLE = "services.<name>.strategy.canary.guard.versusStable" { alpha errors minBadSeconds } later { latency }
+    VERSUS_STABLE = "services.<name>.strategy.canary.guard.versusStable" { alpha errors latency minBadSeconds } later {}
     TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.errors" { relative absolute } later {}
+    LATENCY_TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.latency" { relative absolute } later {}
     TEMPLATE = "analysisTemplates.<name>" { args metrics } later {}
     METRIC = "analysisTemplates.<name>.metrics[]" {
         name interval initialDelay count failureLimit inconclusiveLimit consecutiveErrorLimit consecutiveSuccessLimit

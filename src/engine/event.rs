@@ -132,13 +132,17 @@ pub enum Cause {
         /// Stable's over the same time, if it had requests.
         stable: Option<Duration>,
     },
-    /// The canary has more than its fair share of the errors.
+    /// The canary has more than its fair share of what is bad.
     ShareTest {
         /// The bound on false reverts.
         alpha: f64,
         /// Natural logarithm of the evidence; a revert is at `ln(1/alpha)`.
         log_e: f64,
-        /// The canary in this rollout, routed by draw.
+        /// What weighed most: `errors`, or a level of slowness such as `p95`.
+        metric: &'static str,
+        /// Beyond what a request of the canary counts as bad, for a level of slowness.
+        slower_than: Option<Duration>,
+        /// The canary in this rollout, routed by draw, and its requests that are bad by that metric.
         canary: Counts,
         /// Stable over the same time.
         stable: Counts,

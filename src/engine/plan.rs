@@ -164,7 +164,7 @@ pub struct LatencyLimit {
     pub min_requests: u64,
 }
 
-/// `versusStable`: the share test for errors.
+/// `versusStable`: the share test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShareTestPlan {
     /// Bound on the probability of ever reverting a canary within tolerance.
@@ -175,6 +175,17 @@ pub struct ShareTestPlan {
     pub absolute: f64,
     /// Evidence must come from more than so many different seconds; 0 switches this guard for bursts off.
     pub min_bad_seconds: u32,
+    /// By how much the canary may be slower; absent when latency is not compared.
+    pub latency: Option<LatencyTolerance>,
+}
+
+/// `versusStable.latency`: how much slower than stable the canary may be at each quantile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyTolerance {
+    /// As a share of stable's latency, `0.0..=10.0`.
+    pub relative: f64,
+    /// And so much more.
+    pub absolute: Duration,
 }
 
 /// What happens when the guard is breached.
@@ -201,7 +212,14 @@ pub enum OnNoTraffic {
 
 impl Default for ShareTestPlan {
     fn default() -> Self {
-        Self { alpha: 0.01, relative: 1.25, absolute: 0.001, min_bad_seconds: 3 }
+        let latency = Some(LatencyTolerance::default());
+        Self { alpha: 0.01, relative: 1.25, absolute: 0.001, min_bad_seconds: 3, latency }
+    }
+}
+
+impl Default for LatencyTolerance {
+    fn default() -> Self {
+        Self { relative: 0.2, absolute: Duration::from_millis(10) }
     }
 }
 

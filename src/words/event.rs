@@ -66,7 +66,7 @@ pub fn cause(cause: &Cause) -> String {
             counted(*requests, "canary request"),
             stable.map_or_else(|| "stable had no requests".to_owned(), |stable| format!("stable {}", latency(stable))),
         ),
-        Cause::ShareTest { canary, stable, .. } => lopsided(*canary, *stable),
+        Cause::ShareTest { metric, canary, stable, .. } => lopsided(metric, *canary, *stable),
         Cause::ConsecutiveErrors { errors, limit } => {
             format!("{} in a row (the limit is {})", counted(*errors, "error"), number(*limit))
         }
@@ -100,18 +100,28 @@ pub fn weight_before<'a>(history: impl IntoIterator<Item = &'a Event>, event: &E
         .map(|earlier| earlier.weight)
 }
 
-/// The share test's finding in numbers: shares of the requests and of the errors.
-fn lopsided(canary: Counts, stable: Counts) -> String {
+/// What is bad by a metric of the share test: one, and all of them.
+pub(super) fn bad(metric: &str) -> (&'static str, String) {
+    match metric {
+        "errors" => ("error", "the errors".to_owned()),
+        "2xp99" => ("slow request", "the requests slower than twice stable's p99".to_owned()),
+        level => ("slow request", format!("the requests slower than stable's {level}")),
+    }
+}
+
+/// The share test's finding in numbers: shares of the requests and of what is bad.
+fn lopsided(metric: &str, canary: Counts, stable: Counts) -> String {
     let all = canary + stable;
-    let Some((of_requests, of_errors)) = shares(canary, stable) else {
-        return "more than its fair share of the errors".to_owned();
+    let (one, them) = bad(metric);
+    let Some((of_requests, of_bad)) = shares(canary, stable) else {
+        return format!("more than its fair share of {them}");
     };
     format!(
-        "it got {} of the requests but {} of the errors ({} of {}; {} of {})",
+        "it got {} of the requests but {} of {them} ({} of {}; {} of {})",
         share(of_requests),
-        share(of_errors),
+        share(of_bad),
         number(canary.errors),
-        counted(all.errors, "error"),
+        counted(all.errors, one),
         number(canary.requests),
         counted(all.requests, "request"),
     )
@@ -211,7 +221,14 @@ mod tests {
                 "v2 aborted at 5%: p99 1.25 s > 800 ms (1,300 canary requests; stable 171 ms)",
             ),
             (
-                Cause::ShareTest { alpha: 0.01, log_e: 4.7, canary: counts(19, 38), stable: counts(42, 722) },
+                Cause::ShareTest {
+                    alpha: 0.01,
+                    log_e: 4.7,
+                    metric: "errors",
+                    slower_than: None,
+                    canary: counts(19, 38),
+                    stable: counts(42, 722),
+                },
                 "v2 aborted at 5%: it got 5.00% of the requests but 31.1% of the errors (19 of 61 errors; 38 of 760 requests)",
             ),
             (

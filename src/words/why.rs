@@ -1,8 +1,10 @@
 //! Why a service stands where it stands: what it waits for and how long, what would stop it, what brought it there,
 //! and which command goes on.
 
+use std::time::Duration;
+
 use super::{
-    event::{cause, shares},
+    event::{bad, cause, shares},
     quantity::{counted, duration, latency, limit, number, quantile, share},
     status::{amount, awaited, bound, check_name, evidence, step_named, step_words, version, whole_percent},
     style::{Mark, Style, Tone},
@@ -248,7 +250,7 @@ fn next(rollout: &RolloutView) -> String {
         Some(words) => format!("step {} of {} ({words})", rollout.step + 1, rollout.steps.len()),
         None => "the promotion: the canary becomes stable".to_owned(),
     };
-    let mut earliest = std::time::Duration::ZERO;
+    let mut earliest = Duration::ZERO;
     for waiting in &rollout.waiting {
         match waiting {
             Waiting::Time { left } => earliest = earliest.max(*left),
@@ -281,9 +283,12 @@ fn evidence_lines(event: &Event) -> Vec<String> {
             lines.push(format!("    limit: {}", limit(*max)));
             lines
         }
-        Cause::ShareTest { alpha, canary, stable, .. } => {
-            let mut lines = rates("of this rollout".to_owned(), *canary, *stable);
-            lines.extend(fair_share(*alpha, *canary, *stable));
+        Cause::ShareTest { alpha, metric, slower_than, canary, stable, .. } => {
+            let mut lines = match slower_than {
+                Some(than) => slow(*than, *canary, *stable),
+                None => rates("of this rollout".to_owned(), *canary, *stable),
+            };
+            lines.extend(fair_share(*alpha, metric, *canary, *stable));
             lines
         }
         Cause::Latency { quantile: q, max, value, requests, stable: of_stable } => vec![
@@ -300,15 +305,30 @@ fn evidence_lines(event: &Event) -> Vec<String> {
 }
 
 /// The share test as one would say it to a colleague.
-fn fair_share(alpha: f64, canary: Counts, stable: Counts) -> Option<String> {
-    let (of_requests, of_errors) = shares(canary, stable)?;
+fn fair_share(alpha: f64, metric: &str, canary: Counts, stable: Counts) -> Option<String> {
+    let (of_requests, of_bad) = shares(canary, stable)?;
+    let (_, them) = bad(metric);
     let of_requests = share(of_requests);
     let one_in = if alpha > 0.0 { format!("1 of {:.0} rollouts", 1.0 / alpha) } else { "no rollout".to_owned() };
     Some(format!(
-        "    The canary gets {of_requests} of the requests, so it should get about {of_requests} of the errors. It has {}. \
+        "    The canary gets {of_requests} of the requests, so it should get about {of_requests} of {them}. It has {}. \
          If it were within tolerance, a split this lopsided would ever appear in at most {one_in}.",
-        share(of_errors),
+        share(of_bad),
     ))
+}
+
+/// How many of each version's requests of this rollout were slow; what is slow for the canary includes the tolerance.
+fn slow(than: Duration, canary: Counts, stable: Counts) -> Vec<String> {
+    let line = |role: &str, counts: Counts, what: &str| {
+        let rate = counts.error_rate().map_or_else(|| "no requests".to_owned(), share);
+        format!(
+            "    {role}: {rate} slow, {} of {} ({what})",
+            number(counts.errors),
+            counted(counts.requests, "request")
+        )
+    };
+    let limit = format!("slower than {}, the tolerance included", latency(than));
+    vec![line("canary", canary, &limit), line("stable", stable, "by its own measure")]
 }
 
 fn item(style: Style, mark: Mark, text: &str) -> String {

@@ -309,7 +309,8 @@ pub fn aborted_history() -> Vec<Event> {
 
 /// The same, aborted by the share test.
 pub fn lopsided_history() -> Vec<Event> {
-    let cause = Cause::ShareTest { alpha: 0.01, log_e: 4.8, canary: counts(19, 38), stable: counts(42, 722) };
+    let (canary, stable) = (counts(19, 38), counts(42, 722));
+    let cause = Cause::ShareTest { alpha: 0.01, log_e: 4.8, metric: "errors", slower_than: None, canary, stable };
     let aborted = Event { weight: "0%".parse().unwrap(), step: None, ..event(4, 12, EventKind::Aborted, cause) };
     history().into_iter().chain([aborted]).collect()
 }

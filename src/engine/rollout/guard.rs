@@ -39,12 +39,14 @@ impl Service {
         }
         let watched = rollout.test.as_ref().zip(guard.share_test);
         if let Some((watched, plan)) = watched.filter(|(watched, _)| watched.test.reverts()) {
-            let state = watched.test.state();
+            let weightiest = watched.test.weightiest();
             return Some(Cause::ShareTest {
                 alpha: plan.alpha,
-                log_e: state.log_e_max,
-                canary: state.canary,
-                stable: state.stable,
+                log_e: watched.test.log_e_max(),
+                metric: weightiest.metric,
+                slower_than: weightiest.slower_than,
+                canary: weightiest.canary,
+                stable: weightiest.stable,
             });
         }
         let too_many = guard.error_rate.and_then(|limit| self.error_breach(limit, canary, now));
@@ -164,8 +166,8 @@ impl Service {
     fn share_check(&self) -> Option<CheckView> {
         let watched = self.rollout()?.test.as_ref()?;
         let plan = self.plan.strategy.guard.share_test?;
-        let state = watched.test.state();
-        let seen = state.canary.requests > 0 && state.stable.requests > 0;
+        let (canary, stable) = watched.test.counts();
+        let seen = canary.requests > 0 && stable.requests > 0;
         Some(CheckView {
             name: "versusStable".to_owned(),
             verdict: match (watched.test.reverts(), seen) {
@@ -176,7 +178,7 @@ impl Service {
             value: seen.then(|| watched.test.log_e()),
             limit: (1.0 / plan.alpha).ln(),
             unit: Unit::LogEvidence,
-            requests: state.canary.requests,
+            requests: canary.requests,
             min_requests: 0,
             stable: None,
         })

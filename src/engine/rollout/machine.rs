@@ -19,6 +19,11 @@ use crate::engine::{
 const TICK: Duration = Duration::from_secs(1);
 /// An epoch of the share test (statistics: restarts).
 const EPOCH: Duration = Duration::from_mins(1);
+/// What is slow is read off stable's last minute, or off so many requests if that is longer.
+const SLOW_WINDOW: Duration = Duration::from_mins(1);
+const SLOW_REQUESTS: u64 = 1_000;
+/// How often.
+const LEARN: Duration = Duration::from_secs(10);
 
 const TOO_FEW: &str = "too few requests to judge the canary";
 
@@ -159,8 +164,8 @@ impl Service {
             let news = self.traffic.news(slots, &canary, &self.standing.stable.version);
             let watched = self.rollout_mut().and_then(|rollout| rollout.test.as_mut());
             if let Some(watched) = watched {
-                for stratum in news {
-                    watched.test.add(stratum.w, stratum.canary, stratum.stable);
+                for stratum in &news {
+                    watched.test.add(stratum);
                 }
             }
             self.advance(log);
@@ -305,6 +310,7 @@ impl Service {
     }
 
     fn turn_ticks(&mut self, now: Timestamp) {
+        self.learn_what_is_slow(now);
         let Some(watched) = self.rollout_mut().and_then(|rollout| rollout.test.as_mut()) else { return };
         if now.since(watched.epoch_from) >= EPOCH {
             watched.test.new_epoch();
@@ -315,12 +321,25 @@ impl Service {
         }
     }
 
+    /// From what was complete before the requests that will be judged by it.
+    fn learn_what_is_slow(&mut self, now: Timestamp) {
+        let due = |watched: &WatchedShares| watched.test.judges_latency() && now.since(watched.learned_at) >= LEARN;
+        if !self.rollout().and_then(|rollout| rollout.test.as_ref()).is_some_and(due) {
+            return;
+        }
+        let stable = self.traffic.summary(&self.standing.stable.version, now, SLOW_WINDOW, SLOW_REQUESTS);
+        if let Some(watched) = self.rollout_mut().and_then(|rollout| rollout.test.as_mut()) {
+            watched.test.learn(&stable);
+            watched.learned_at = now;
+        }
+    }
+
     /// A fresh share test for the running rollout, as far as the plan wants one.
     pub(super) fn arm_share_test(&mut self, now: Timestamp) {
         let plan = self.plan.strategy.guard.share_test;
         if let Some(rollout) = self.rollout_mut() {
-            let watched = |test| WatchedShares { test, tick_from: now, epoch_from: now };
-            rollout.test = plan.map(ShareTest::new).map(watched);
+            rollout.test = plan.map(ShareTest::new).map(|test| WatchedShares::new(test, now));
         }
+        self.learn_what_is_slow(now);
     }
 }

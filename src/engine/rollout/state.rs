@@ -75,6 +75,14 @@ pub(super) struct WatchedShares {
     pub(super) test: ShareTest,
     pub(super) tick_from: Timestamp,
     pub(super) epoch_from: Timestamp,
+    /// When it last learned what is slow; the epoch of time if never.
+    pub(super) learned_at: Timestamp,
+}
+
+impl WatchedShares {
+    pub(super) fn new(test: ShareTest, now: Timestamp) -> Self {
+        Self { test, tick_from: now, epoch_from: now, learned_at: Timestamp::default() }
+    }
 }
 
 /// Where decisions of one `apply` go: numbered, and with the memory that belongs to each.

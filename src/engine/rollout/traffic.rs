@@ -6,7 +6,11 @@ use std::{collections::VecDeque, time::Duration};
 use crate::engine::{
     names::{Generation, VersionName},
     samples::{Counts, SlotSamples},
-    stats::window::{Summary, Windows},
+    stats::{
+        latency::LatencyCounts,
+        share_test::News,
+        window::{Summary, Windows},
+    },
     time::Timestamp,
     weight::Weight,
 };
@@ -25,15 +29,6 @@ pub(super) struct Traffic {
     /// Finished evidence since the cut, by version.
     since_cut: Vec<(VersionName, Counts)>,
     longest_error_run: u64,
-}
-
-/// Newly finished sampled requests of one stratum.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct StratumNews {
-    /// The canary's share of canary and stable together.
-    pub(super) w: f64,
-    pub(super) canary: Counts,
-    pub(super) stable: Counts,
 }
 
 impl Traffic {
@@ -86,15 +81,13 @@ impl Traffic {
     }
 
     /// What is news for the share test, by stratum of this rollout.
-    pub(super) fn news(&self, slots: &[&SlotSamples], canary: &VersionName, stable: &VersionName) -> Vec<StratumNews> {
-        let sampled = |generation: Generation, version: &VersionName| {
-            let of = |slot: &&&SlotSamples| slot.weight_generation == generation && slot.version == *version;
-            slots.iter().filter(of).fold(Counts::default(), |sum, slot| sum + slot.sampled)
-        };
-        let news = self.strata.iter().map(|&(generation, weight)| StratumNews {
-            w: weight.ratio(),
-            canary: sampled(generation, canary),
-            stable: sampled(generation, stable),
+    pub(super) fn news(&self, slots: &[&SlotSamples], canary: &VersionName, stable: &VersionName) -> Vec<News> {
+        let news = self.strata.iter().map(|&(generation, weight)| {
+            let of = |version| Drained::of(slots, generation, version);
+            let (canary, stable) = (of(canary), of(stable));
+            // Latencies of both kinds of routing are counted together: where some were sticky, none are by the draw alone.
+            let latency = (!canary.has_sticky && !stable.has_sticky).then_some((canary.latency, stable.latency));
+            News { w: weight.ratio(), canary: canary.sampled, stable: stable.sampled, latency }
         });
         news.filter(|news| news.canary.requests + news.stable.requests > 0).collect()
     }
@@ -131,6 +124,26 @@ impl Traffic {
     pub(super) fn retain(&mut self, named: impl Fn(&VersionName) -> bool) {
         self.windows.retain(|(name, _)| named(name));
         self.since_cut.retain(|(name, _)| named(name));
+    }
+}
+
+/// What was drained of one version and generation.
+#[derive(Debug, Default)]
+struct Drained {
+    sampled: Counts,
+    has_sticky: bool,
+    latency: LatencyCounts,
+}
+
+impl Drained {
+    fn of(slots: &[&SlotSamples], generation: Generation, version: &VersionName) -> Self {
+        let of = |slot: &&&SlotSamples| slot.weight_generation == generation && slot.version == *version;
+        slots.iter().filter(of).fold(Self::default(), |mut sum, slot| {
+            sum.sampled += slot.sampled;
+            sum.has_sticky |= slot.sticky.requests > 0;
+            sum.latency.0.extend(&slot.latency.0);
+            sum
+        })
     }
 }
 

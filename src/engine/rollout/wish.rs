@@ -159,7 +159,7 @@ impl Service {
         rollout.step = rollout.step.min(steps);
         if let Some((plan, saved)) = plan.zip(evidence.filter(|saved| saved.revision == revision)) {
             let test = ShareTest::resume(plan, saved.share_test);
-            rollout.test = Some(WatchedShares { test, tick_from: log.now, epoch_from: log.now });
+            rollout.test = Some(WatchedShares::new(test, log.now));
         }
         let weight = rollout.weight;
         self.traffic.cut(log.now, log.generation, weight);

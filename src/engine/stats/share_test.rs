@@ -1,43 +1,61 @@
-//! The share test: is the canary getting more than its fair share of the errors? Always valid under continuous looking.
-//! Knows no time and no rollout: its owner ends ticks and begins epochs; what a revert does is decided elsewhere.
+//! The share test: does the canary get more than its fair share of what is bad, errors and slow requests? Always valid
+//! under continuous looking. Knows no time and no rollout: its owner ends ticks and begins epochs; what a revert does is
+//! decided elsewhere.
 //!
 //! The proxy itself draws who gets a request, so under a canary within tolerance the label of each bad request is a
 //! coin of known bias, whatever else goes on: incidents, seasons and bursts that hit both versions cancel. Each *bet*
 //! multiplies its value with a factor whose expectation is at most 1 given the past. A mixture of such bets, restarted
-//! each epoch with weights that sum to 1, is a nonnegative supermartingale that starts at 1, so by Ville's inequality
-//! it ever reaches `1/alpha` with probability at most alpha.
+//! each epoch with weights that sum to 1, is a nonnegative supermartingale that starts at 1, and so is the weighted mean
+//! of several, however they depend on each other. By Ville's inequality it ever reaches `1/alpha` with probability at
+//! most alpha.
 
-use crate::engine::{plan::ShareTestPlan, samples::Counts};
+pub(in crate::engine::stats) mod bet;
+mod process;
+pub mod slowness;
 
-/// Number of bets in the mixture.
-const BETS: usize = 22;
-/// Bets are on a canary that is `2^exponent` times as bad as tolerated.
-const EXPONENTS: [f64; BETS] =
-    [0.125, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0, 8.5, 9.0, 9.5, 10.0];
-/// Log values are kept within plus and minus this: far beyond every threshold, and never infinite.
-const LOG_VALUE_MAX: f64 = 1e6;
+use std::time::Duration;
 
-/// The harm process of one rollout: a mixture of bets, restarted with falling weights, capped by the second.
+use bet::{Kind, Seen, log_sum_exp};
+use process::Process;
+use slowness::{ALL, LEVELS, Thresholds};
+
+use crate::engine::{
+    plan::ShareTestPlan,
+    samples::Counts,
+    stats::{latency::LatencyCounts, window::Summary},
+};
+
+/// The weight of errors in the mean, where slow requests are watched as well; each level has an equal part of the rest.
+const ERRORS_WEIGHT: f64 = 0.5;
+const LEVEL_WEIGHT: f64 = 0.1;
+
+/// The test of one rollout.
 ///
 /// Never NaN, whatever is added. Small and flat: cloning and comparing are cheap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareTest {
     plan: ShareTestPlan,
-    bets: [Bet; BETS],
     epoch: u64,
-    committed: [f64; BETS],
-    tick: [f64; BETS],
+    errors: Watched,
+    slow: [Watched; LEVELS],
+    thresholds: Thresholds,
     log_e_max: f64,
+}
+
+/// One metric: its process, and what was added.
+#[derive(Debug, Clone, PartialEq)]
+struct Watched {
+    process: Process,
     canary: Counts,
     stable: Counts,
 }
 
-/// All that survives a restart of the process.
+/// All that survives a restart of the process. Thresholds of slowness do not: they are learned anew.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ShareTestState {
     /// The number of the epoch, from 1.
     pub epoch: u64,
-    /// Each bet's committed log value.
+    /// Each error bet's committed log value.
     pub log_values: Vec<f64>,
     /// The largest log evidence so far: a revert is latched.
     pub log_e_max: f64,
@@ -45,6 +63,47 @@ pub struct ShareTestState {
     pub canary: Counts,
     /// Stable's.
     pub stable: Counts,
+    /// The levels of slowness, in their order; empty in states of before there were any.
+    pub slow: Vec<SlowState>,
+}
+
+/// One level of slowness, remembered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SlowState {
+    /// Each bet's committed log value.
+    pub log_values: Vec<f64>,
+    /// The canary's requests that were judged at this level, the slow ones as errors.
+    pub canary: Counts,
+    /// Stable's.
+    pub stable: Counts,
+}
+
+/// Newly finished requests that were routed while the canary's share of both was `w`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct News {
+    /// The canary's share; 0 and 1 say nothing, and are skipped.
+    pub w: f64,
+    /// The canary's requests and errors.
+    pub canary: Counts,
+    /// Stable's.
+    pub stable: Counts,
+    /// The latencies of the same requests, the canary's and stable's; none where they are not to be judged.
+    pub latency: Option<(LatencyCounts, LatencyCounts)>,
+}
+
+/// How one metric stands: its evidence and what it rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    /// `errors`, or the level of slowness.
+    pub metric: &'static str,
+    /// Natural logarithm of the evidence.
+    pub log_e: f64,
+    /// The canary's requests, and the bad ones.
+    pub canary: Counts,
+    /// Stable's.
+    pub stable: Counts,
+    /// Beyond what a canary request is slow now; none for errors, and while it is not known.
+    pub slower_than: Option<Duration>,
 }
 
 impl ShareTest {
@@ -53,14 +112,11 @@ impl ShareTest {
     pub fn new(plan: ShareTestPlan) -> Self {
         Self {
             plan,
-            bets: bets(),
             epoch: 1,
-            // Half of the prior mass is staked in the first epoch, 1/(j(j+1)) in each later one.
-            committed: [-std::f64::consts::LN_2; BETS],
-            tick: [0.0; BETS],
+            errors: Watched::new(),
+            slow: std::array::from_fn(|_| Watched::new()),
+            thresholds: Thresholds::default(),
             log_e_max: 0.0,
-            canary: Counts::default(),
-            stable: Counts::default(),
         }
     }
 
@@ -68,19 +124,17 @@ impl ShareTest {
     #[must_use]
     pub fn resume(plan: ShareTestPlan, state: ShareTestState) -> Self {
         let fresh = Self::new(plan);
-        let Ok(committed) = <[f64; BETS]>::try_from(state.log_values) else { return fresh };
-        let fits = committed.iter().all(|value| value.abs() <= LOG_VALUE_MAX);
-        if !fits || state.epoch == 0 || !state.log_e_max.is_finite() {
+        let ShareTestState { epoch, log_values, log_e_max, canary, stable, slow } = state;
+        let Some(errors) = Watched::resume(&log_values, canary, stable) else { return fresh };
+        if epoch == 0 || !log_e_max.is_finite() {
             return fresh;
         }
-        Self {
-            epoch: state.epoch,
-            committed,
-            log_e_max: state.log_e_max,
-            canary: state.canary,
-            stable: state.stable,
-            ..fresh
-        }
+        // A level that was not saved begins now, which loses evidence and no validity.
+        let level = |at: usize| {
+            let saved = slow.get(at).and_then(|saved| Watched::resume(&saved.log_values, saved.canary, saved.stable));
+            saved.unwrap_or_else(Watched::new)
+        };
+        Self { epoch, errors, slow: std::array::from_fn(level), log_e_max, ..fresh }
     }
 
     /// Changes tolerance or alpha, keeping the evidence.
@@ -88,29 +142,44 @@ impl ShareTest {
         self.plan = plan;
     }
 
-    /// Adds finished requests that were routed while the canary's share of both was `w`. Counts in the present tick.
-    /// A share of 0 or 1 says nothing and is skipped. Errors beyond the requests are not believed.
+    /// Learns what is slow from stable's latencies of late, before the requests that are judged by it.
+    pub fn learn(&mut self, stable: &Summary) {
+        if let Some(tolerance) = self.plan.latency {
+            self.thresholds = self.thresholds.renewed(stable, tolerance);
+        }
+    }
+
+    /// Whether slow requests are judged.
+    #[must_use]
+    pub const fn judges_latency(&self) -> bool {
+        self.plan.latency.is_some()
+    }
+
+    /// Adds finished requests. Counts in the present tick. Errors beyond the requests are not believed.
     ///
     /// Both versions' requests of one `w` belong into one call: the evidence is looked at after each.
-    pub fn add(&mut self, w: f64, canary: Counts, stable: Counts) {
-        if !(w > 0.0 && w < 1.0) {
+    pub fn add(&mut self, news: &News) {
+        let News { w, canary, stable, latency } = news;
+        if !(*w > 0.0 && *w < 1.0) {
             return;
         }
-        let (canary, stable) = (believable(canary), believable(stable));
-        for (sum, bet) in self.tick.iter_mut().zip(&self.bets) {
-            *sum += bet.log_factor(&self.plan, w, canary, stable);
+        let seen = Seen { w: *w, canary: believable(*canary), stable: believable(*stable) };
+        self.errors.add(Kind::Share { relative: self.plan.relative, absolute: self.plan.absolute }, seen);
+        if let Some((canary, stable)) = latency.as_ref().filter(|_| self.plan.latency.is_some()) {
+            for (at, level) in self.slow.iter_mut().enumerate() {
+                let Some((canary, stable)) = self.thresholds.count(at, canary, stable) else { continue };
+                level.add(Kind::Odds { nominal: ALL[at].nominal }, Seen { w: *w, canary, stable });
+            }
         }
-        self.canary += canary;
-        self.stable += stable;
         self.log_e_max = self.log_e_max.max(self.log_e());
     }
 
     /// Ends the present tick (each second).
     pub fn end_tick(&mut self) {
-        let cap = self.cap();
-        for (value, sum) in self.committed.iter_mut().zip(&mut self.tick) {
-            *value = after(*value, *sum, cap);
-            *sum = 0.0;
+        let (errors, slow) = (self.cap(self.errors_weight()), self.cap(LEVEL_WEIGHT));
+        self.errors.process.end_tick(errors);
+        for level in &mut self.slow {
+            level.process.end_tick(slow);
         }
     }
 
@@ -118,22 +187,24 @@ impl ShareTest {
     pub fn new_epoch(&mut self) {
         self.end_tick();
         self.epoch = self.epoch.saturating_add(1);
-        let stake = -(count(self.epoch).ln() + (count(self.epoch) + 1.0).ln());
-        for value in &mut self.committed {
-            *value = log_add_exp(*value, stake);
+        self.errors.process.restart(self.epoch);
+        for level in &mut self.slow {
+            level.process.restart(self.epoch);
         }
     }
 
-    /// Natural logarithm of the evidence now, the present tick included.
+    /// Natural logarithm of the evidence now, all metrics together, the present tick included.
     #[must_use]
     pub fn log_e(&self) -> f64 {
-        let cap = self.cap();
-        let mut values = [0.0; BETS];
-        for (((out, bet), committed), sum) in values.iter_mut().zip(&self.bets).zip(&self.committed).zip(&self.tick) {
-            *out = bet.log_prior + after(*committed, *sum, cap);
+        let errors = self.log_e_of(&self.errors, self.errors_weight());
+        if self.plan.latency.is_none() {
+            return errors;
         }
-        // What is not staked yet is still in hand: 1 - sum of 1/(i(i+1)) up to j is 1/(j+1).
-        log_add_exp(log_sum_exp(&values), -(count(self.epoch) + 1.0).ln())
+        let mut values = [errors + ERRORS_WEIGHT.ln(); LEVELS + 1];
+        for (value, level) in values.iter_mut().skip(1).zip(&self.slow) {
+            *value = self.log_e_of(level, LEVEL_WEIGHT) + LEVEL_WEIGHT.ln();
+        }
+        log_sum_exp(&values)
     }
 
     /// Whether the evidence ever reached `ln(1/alpha)`.
@@ -157,98 +228,105 @@ impl ShareTest {
     /// What was added so far, the present tick included: the canary's and stable's.
     #[must_use]
     pub const fn counts(&self) -> (Counts, Counts) {
-        (self.canary, self.stable)
+        (self.errors.canary, self.errors.stable)
+    }
+
+    /// Each metric that is judged: errors first, then the levels of slowness that have a threshold or evidence.
+    #[must_use]
+    pub fn standings(&self) -> Vec<Standing> {
+        let standing = |metric, watched: &Watched, weight, slower_than| Standing {
+            metric,
+            log_e: self.log_e_of(watched, weight),
+            canary: watched.canary,
+            stable: watched.stable,
+            slower_than,
+        };
+        let mut all = vec![standing("errors", &self.errors, self.errors_weight(), None)];
+        if self.plan.latency.is_some() {
+            let levels = self.slow.iter().zip(&ALL).enumerate();
+            let judged =
+                levels.filter(|(at, (level, _))| self.thresholds.of_canary(*at).is_some() || level.canary.requests > 0);
+            all.extend(
+                judged.map(|(at, (level, named))| {
+                    standing(named.name, level, LEVEL_WEIGHT, self.thresholds.of_canary(at))
+                }),
+            );
+        }
+        all
+    }
+
+    /// The metric that weighs most against the canary.
+    #[must_use]
+    pub fn weightiest(&self) -> Standing {
+        let of_slow = |standing: &Standing| standing.log_e + LEVEL_WEIGHT.ln();
+        let mut standings = self.standings().into_iter();
+        let errors = standings.next().unwrap_or(Standing {
+            metric: "errors",
+            log_e: 0.0,
+            canary: Counts::default(),
+            stable: Counts::default(),
+            slower_than: None,
+        });
+        let slowest = standings.max_by(|a, b| of_slow(a).total_cmp(&of_slow(b)));
+        slowest.filter(|slow| of_slow(slow) > errors.log_e + self.errors_weight().ln()).unwrap_or(errors)
     }
 
     /// What to remember. The values are those of the last ended tick: a restart loses a second's evidence at most,
     /// and a second never counts twice against the guard for bursts. The counts include the present tick.
     #[must_use]
     pub fn state(&self) -> ShareTestState {
+        let slow = |level: &Watched| SlowState {
+            log_values: level.process.committed().to_vec(),
+            canary: level.canary,
+            stable: level.stable,
+        };
         ShareTestState {
             epoch: self.epoch,
-            log_values: self.committed.to_vec(),
+            log_values: self.errors.process.committed().to_vec(),
             log_e_max: self.log_e_max,
-            canary: self.canary,
-            stable: self.stable,
+            canary: self.errors.canary,
+            stable: self.errors.stable,
+            slow: if self.plan.latency.is_some() { self.slow.iter().map(slow).collect() } else { Vec::new() },
         }
     }
 
-    /// The most that one second may add to a bet, so that a revert needs more than `min_bad_seconds` bad seconds:
-    /// `min(factor, e^cap)` is concave in the running product, so the bound on false reverts is untouched.
-    fn cap(&self) -> f64 {
+    fn log_e_of(&self, watched: &Watched, weight: f64) -> f64 {
+        watched.process.log_e(self.epoch, self.cap(weight))
+    }
+
+    fn errors_weight(&self) -> f64 {
+        if self.plan.latency.is_some() { ERRORS_WEIGHT } else { 1.0 }
+    }
+
+    /// The most that one second may add to a bet of a metric of this weight, so that a revert by it alone needs more than
+    /// `min_bad_seconds` bad seconds: `min(factor, e^cap)` is concave in the running product, so the bound on false
+    /// reverts is untouched.
+    fn cap(&self, weight: f64) -> f64 {
         match self.plan.min_bad_seconds {
             0 => f64::INFINITY,
-            seconds => self.threshold() / f64::from(seconds),
+            seconds => (self.threshold() - weight.ln()) / f64::from(seconds),
         }
     }
 }
 
-/// One bet: that the canary is `theta` times as bad as tolerated.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Bet {
-    log_theta: f64,
-    theta_minus_1: f64,
-    log_prior: f64,
-}
-
-impl Bet {
-    /// Natural logarithm of the factor for requests of one tick and one share.
-    ///
-    /// With the fair share `phi = w rho / (w rho + 1 - w)` and `x = (1-phi)(theta-1)/(1+phi(theta-1))` a bad canary
-    /// request multiplies by `theta/(1+phi(theta-1)) = 1+x`, a bad stable one by `1/(1+phi(theta-1)) = 1+y`, and each
-    /// canary request by `exp(-delta x)`. Since `w rho x + (1-w) y = 0`, under `p_c <= rho p_s + delta` one request's
-    /// expected factor is at most `w (1 + rho p_s x) + (1-w)(1 + p_s y) = 1`.
-    fn log_factor(&self, plan: &ShareTestPlan, w: f64, canary: Counts, stable: Counts) -> f64 {
-        let fair = w * plan.relative / (w * plan.relative + 1.0 - w);
-        let (bad_canary, bad_stable) = (count(canary.errors), count(stable.errors));
-        let excess = fair * self.theta_minus_1;
-        let tolerated = plan.absolute * count(canary.requests) * (1.0 - fair) * self.theta_minus_1 / (1.0 + excess);
-        bad_canary * self.log_theta - (bad_canary + bad_stable) * excess.ln_1p() - tolerated
+impl Watched {
+    fn new() -> Self {
+        Self { process: Process::new(), canary: Counts::default(), stable: Counts::default() }
     }
-}
 
-/// The bets with their prior, a bell over the exponents around 2 (four times as bad) on their uneven grid.
-fn bets() -> [Bet; BETS] {
-    let weight = |exponent: f64| {
-        let spacing = if exponent < 0.2 {
-            0.25
-        } else if exponent < 0.3 {
-            0.375
-        } else {
-            1.0
-        };
-        let off = (exponent - 2.0) / 2.5;
-        spacing * (-off * off / 2.0).exp()
-    };
-    let total: f64 = EXPONENTS.iter().copied().map(weight).sum();
-    EXPONENTS.map(|exponent| Bet {
-        log_theta: exponent * std::f64::consts::LN_2,
-        theta_minus_1: exponent.exp2() - 1.0,
-        log_prior: (weight(exponent) / total).ln(),
-    })
-}
+    fn resume(log_values: &[f64], canary: Counts, stable: Counts) -> Option<Self> {
+        Process::resume(log_values).map(|process| Self { process, canary, stable })
+    }
 
-fn after(committed: f64, sum: f64, cap: f64) -> f64 {
-    (committed + sum.min(cap)).clamp(-LOG_VALUE_MAX, LOG_VALUE_MAX)
+    fn add(&mut self, kind: Kind, seen: Seen) {
+        self.process.add(kind, &seen);
+        self.canary += seen.canary;
+        self.stable += seen.stable;
+    }
 }
 
 fn believable(counts: Counts) -> Counts {
     Counts { errors: counts.errors.min(counts.requests), ..counts }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a relative error of 1e-16 in a count changes no decision")]
-fn count(of: u64) -> f64 {
-    of as f64
-}
-
-fn log_add_exp(a: f64, b: f64) -> f64 {
-    let (large, small) = if a >= b { (a, b) } else { (b, a) };
-    large + (small - large).exp().ln_1p()
-}
-
-fn log_sum_exp(values: &[f64; BETS]) -> f64 {
-    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    max + values.iter().map(|value| (value - max).exp()).sum::<f64>().ln()
 }
 
 #[cfg(test)]

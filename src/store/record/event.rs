@@ -11,6 +11,7 @@ use super::{
 use crate::engine::{
     event::{Cause, Event, EventKind},
     names::Revision,
+    stats::share_test::slowness,
     time::Timestamp,
 };
 
@@ -39,16 +40,53 @@ pub struct EventRecord {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 enum CauseRecord {
     File,
-    Person { verb: String, actor: String, reason: String },
+    Person {
+        verb: String,
+        actor: String,
+        reason: String,
+    },
     Plan,
-    ErrorRate { max: Float, window: Duration, canary: CountsRecord, stable: CountsRecord },
-    Latency { quantile: Float, max: Duration, value: Duration, requests: u64, stable: Option<Duration> },
-    ShareTest { alpha: Float, log_e: Float, canary: CountsRecord, stable: CountsRecord },
-    ConsecutiveErrors { errors: u64, limit: u64 },
-    Analysis { metric: String, phase: String, message: String },
-    NoTraffic { waited: Duration },
-    Deadline { deadline: Duration },
-    Storage { what: String },
+    ErrorRate {
+        max: Float,
+        window: Duration,
+        canary: CountsRecord,
+        stable: CountsRecord,
+    },
+    Latency {
+        quantile: Float,
+        max: Duration,
+        value: Duration,
+        requests: u64,
+        stable: Option<Duration>,
+    },
+    ShareTest {
+        alpha: Float,
+        log_e: Float,
+        #[serde(default = "errors")]
+        metric: String,
+        #[serde(default)]
+        slower_than: Option<Duration>,
+        canary: CountsRecord,
+        stable: CountsRecord,
+    },
+    ConsecutiveErrors {
+        errors: u64,
+        limit: u64,
+    },
+    Analysis {
+        metric: String,
+        phase: String,
+        message: String,
+    },
+    NoTraffic {
+        waited: Duration,
+    },
+    Deadline {
+        deadline: Duration,
+    },
+    Storage {
+        what: String,
+    },
 }
 
 impl From<&Event> for EventRecord {
@@ -89,6 +127,17 @@ impl TryFrom<EventRecord> for Event {
     }
 }
 
+fn metric_word(text: &str) -> Result<&'static str, RecordError> {
+    let mut known = vec!["errors"];
+    known.extend(slowness::ALL.iter().map(|level| level.name));
+    scalar::word(&known, text)
+}
+
+/// What causes of before latency was compared were about.
+fn errors() -> String {
+    "errors".to_owned()
+}
+
 impl From<&Cause> for CauseRecord {
     fn from(cause: &Cause) -> Self {
         match cause {
@@ -110,9 +159,11 @@ impl From<&Cause> for CauseRecord {
                 requests: *requests,
                 stable: *stable,
             },
-            Cause::ShareTest { alpha, log_e, canary, stable } => Self::ShareTest {
+            Cause::ShareTest { alpha, log_e, metric, slower_than, canary, stable } => Self::ShareTest {
                 alpha: Float(*alpha),
                 log_e: Float(*log_e),
+                metric: (*metric).to_owned(),
+                slower_than: *slower_than,
                 canary: (*canary).into(),
                 stable: (*stable).into(),
             },
@@ -143,8 +194,10 @@ impl TryFrom<CauseRecord> for Cause {
             CauseRecord::Latency { quantile, max, value, requests, stable } => {
                 Self::Latency { quantile: quantile.0, max, value, requests, stable }
             }
-            CauseRecord::ShareTest { alpha, log_e, canary, stable } => {
-                Self::ShareTest { alpha: alpha.0, log_e: log_e.0, canary: canary.into(), stable: stable.into() }
+            CauseRecord::ShareTest { alpha, log_e, metric, slower_than, canary, stable } => {
+                let metric = metric_word(&metric)?;
+                let (alpha, log_e) = (alpha.0, log_e.0);
+                Self::ShareTest { alpha, log_e, metric, slower_than, canary: canary.into(), stable: stable.into() }
             }
             CauseRecord::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             CauseRecord::Analysis { metric, phase, message } => {

@@ -10,7 +10,7 @@ use crate::engine::{
     memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
     names::Revision,
     plan::Wish,
-    stats::share_test::ShareTestState,
+    stats::share_test::{ShareTestState, SlowState},
     time::Timestamp,
 };
 
@@ -69,6 +69,17 @@ pub struct EvidenceRecord {
     epoch: u64,
     log_values: Vec<Float>,
     log_e_max: Float,
+    canary: CountsRecord,
+    stable: CountsRecord,
+    /// Absent in records of before latency was compared.
+    #[serde(default)]
+    slow: Vec<SlowRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SlowRecord {
+    log_values: Vec<Float>,
     canary: CountsRecord,
     stable: CountsRecord,
 }
@@ -193,7 +204,12 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
 impl From<&EvidenceMemory> for EvidenceRecord {
     fn from(evidence: &EvidenceMemory) -> Self {
         let EvidenceMemory { service, revision, share_test } = evidence;
-        let ShareTestState { epoch, log_values, log_e_max, canary, stable } = share_test;
+        let ShareTestState { epoch, log_values, log_e_max, canary, stable, slow } = share_test;
+        let slow_record = |SlowState { log_values, canary, stable }: &SlowState| SlowRecord {
+            log_values: log_values.iter().copied().map(Float).collect(),
+            canary: (*canary).into(),
+            stable: (*stable).into(),
+        };
         Self {
             service: service.to_string(),
             revision: revision.0,
@@ -202,6 +218,7 @@ impl From<&EvidenceMemory> for EvidenceRecord {
             log_e_max: Float(*log_e_max),
             canary: (*canary).into(),
             stable: (*stable).into(),
+            slow: slow.iter().map(slow_record).collect(),
         }
     }
 }
@@ -210,7 +227,12 @@ impl TryFrom<EvidenceRecord> for EvidenceMemory {
     type Error = RecordError;
 
     fn try_from(record: EvidenceRecord) -> Result<Self, RecordError> {
-        let EvidenceRecord { service, revision, epoch, log_values, log_e_max, canary, stable } = record;
+        let EvidenceRecord { service, revision, epoch, log_values, log_e_max, canary, stable, slow } = record;
+        let slow_state = |SlowRecord { log_values, canary, stable }| SlowState {
+            log_values: log_values.into_iter().map(|Float(value)| value).collect(),
+            canary: canary.into(),
+            stable: stable.into(),
+        };
         Ok(Self {
             service: scalar::service_name(&service)?,
             revision: Revision(revision),
@@ -220,6 +242,7 @@ impl TryFrom<EvidenceRecord> for EvidenceMemory {
                 log_e_max: log_e_max.0,
                 canary: canary.into(),
                 stable: stable.into(),
+                slow: slow.into_iter().map(slow_state).collect(),
             },
         })
     }

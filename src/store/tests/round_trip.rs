@@ -13,7 +13,7 @@ use crate::{
         names::{Revision, ServiceName, VersionName},
         plan::Wish,
         samples::Counts,
-        stats::share_test::ShareTestState,
+        stats::share_test::{ShareTestState, SlowState},
         time::Timestamp,
         weight::Weight,
     },
@@ -100,6 +100,8 @@ fn cause() -> impl Strategy<Value = Cause> {
             |(quantile, max, value, requests, stable)| Cause::Latency { quantile, max, value, requests, stable }
         ),
         (float(), float(), counts(), counts()).prop_map(|(alpha, log_e, canary, stable)| Cause::ShareTest {
+            metric: if canary.requests % 2 == 0 { "errors" } else { "2xp99" },
+            slower_than: (canary.requests % 2 == 1).then(|| Duration::from_micros(stable.requests % 1_000_000)),
             alpha,
             log_e,
             canary,
@@ -171,7 +173,9 @@ prop_compose! {
         (log_values, log_e_max) in (prop::collection::vec(float(), 0..20), float()),
         (canary, stable) in (counts(), counts()),
     ) -> EvidenceMemory {
-        let share_test = ShareTestState { epoch, log_values, log_e_max, canary, stable };
+        let slow = SlowState { log_values: log_values.clone(), canary: stable, stable: canary };
+        let slow = vec![slow; usize::try_from(epoch % 6).unwrap()];
+        let share_test = ShareTestState { epoch, log_values, log_e_max, canary, stable, slow };
         EvidenceMemory { service, revision: Revision(revision), share_test }
     }
 }

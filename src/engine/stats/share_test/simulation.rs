@@ -1,6 +1,6 @@
 //! Seeded simulation of the share test: how often it reverts a healthy canary, and how soon a sick one.
 
-use super::*;
+use super::{bet::count, *};
 
 /// xorshift64*, so that the same seed gives the same rollouts on every machine.
 struct Draws(u64);
@@ -71,7 +71,7 @@ fn healthy_canaries_are_hardly_ever_reverted() {
     let mut draws = Draws(0x5E21_2026);
     let (mut reverted, mut reverted_by_pooling) = (0, 0);
     for rollout in 0..ROLLOUTS {
-        let plan = ShareTestPlan { alpha: 0.01, relative: 1.0, absolute: 0.0, min_bad_seconds: 0 };
+        let plan = ShareTestPlan { alpha: 0.01, relative: 1.0, absolute: 0.0, min_bad_seconds: 0, latency: None };
         let (mut test, mut pooled, mut pooled_reverts) = (ShareTest::new(plan), Pooled::default(), false);
         for (step, w) in [0.01, 0.05, 0.25, 0.5].into_iter().enumerate() {
             if step > 0 {
@@ -83,7 +83,7 @@ fn healthy_canaries_are_hardly_ever_reverted() {
                 let bad_canary = (0..bad).map(|_| u64::from(draws.happens(w))).sum();
                 let arm = |bad| Counts { requests: 100, errors: bad };
                 if bad > 0 {
-                    test.add(w, arm(bad_canary), arm(bad - bad_canary));
+                    test.add(&News { w, canary: arm(bad_canary), stable: arm(bad - bad_canary), latency: None });
                     test.end_tick();
                 }
                 pooled_reverts |= pooled.reverts(w, bad_canary, bad - bad_canary);
@@ -115,7 +115,7 @@ fn seconds_to_revert(draws: &mut Draws, plan: ShareTestPlan) -> f64 {
                 stable += Counts { requests: 1, errors: 0 };
             }
         }
-        test.add(0.05, canary, stable);
+        test.add(&News { w: 0.05, canary, stable, latency: None });
         if let Some(first_bad) = first_bad.filter(|_| test.reverts()) {
             return f64::from(drain) / 10.0 - first_bad;
         }
