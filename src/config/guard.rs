@@ -150,16 +150,8 @@ fn latency_tolerance(at: &At<'_>, report: &mut Report) -> Result<Option<LatencyT
         return report.word(at, &[("off", None), ("false", None), ("on", on), ("true", on)]).ok_or(Refused);
     }
     let fields = report.fields(at, &shape::LATENCY_TOLERANCE).ok_or(Refused)?;
-    let relative = fields.get("relative").map_or(Some(base.relative), |at| {
-        report.scalar(&at, "a share of stable's latency such as `20%`", |text| {
-            let percent = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
-            percent.map(|percent| percent / 100.0).filter(|share| (0.0..=10.0).contains(share)).ok_or_else(|| {
-                let fix = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-                Problem::new("must be from 0% to 1000%", "20% lets the canary be a fifth slower")
-                    .fix(fix.map(|share| format!("`{}%`", share * 100.0)))
-            })
-        })
-    });
+    let share = |at: At<'_>, report: &mut Report| report.share(&at).map(Weight::ratio);
+    let relative = fields.get("relative").map_or(Some(base.relative), |at| share(at, report));
     let absolute = fields
         .get("absolute")
         .map_or(Some(base.absolute), |at| report.duration(&at, Duration::ZERO..=Duration::from_mins(1)));

@@ -182,7 +182,7 @@ pub struct ShareTestPlan {
 /// `versusStable.latency`: how much slower than stable the canary may be at each quantile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyTolerance {
-    /// As a share of stable's latency, `0.0..=10.0`.
+    /// As a share of stable's latency, `0.0..=1.0`.
     pub relative: f64,
     /// And so much more.
     pub absolute: Duration,

@@ -287,8 +287,18 @@ fields! {
         errors [Map("services.<name>.strategy.canary.guard.versusStable.errors")] = "as given for each",
             eg "{ relative: 1.25, absolute: 0.1pp }":
             "How much worse than stable the canary may be";
+        latency [Word(&["on", "off", "true", "false"]), Map("services.<name>.strategy.canary.guard.versusStable.latency")] =
+            "on, as given for each", eg "{ relative: 20%, absolute: 10ms }":
+            "How much slower than stable the canary may be: it is judged by its share of the requests slower than stable's p50, "
+            "p90, p95, p99 and twice its p99; `off` compares errors only";
         minBadSeconds [Whole(1, 3_600)] = "3", eg "3":
-            "Errors must have come in at least so many different seconds";
+            "What is bad must have come in more than so many different seconds";
+    }
+    "services.<name>.strategy.canary.guard.versusStable.latency" {
+        relative [Share] = "20%", eg "20%":
+            "So much slower than stable is still fine, as a share of stable's latency";
+        absolute [Duration] = "10ms", eg "10ms":
+            "And so much more: where everything is fast, small differences hurt nobody";
     }
     "services.<name>.strategy.canary.guard.versusStable.errors" {
         relative [Number(1.0)] = "1.25", eg "1.25":
