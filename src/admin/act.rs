@@ -3,16 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{Path, State},
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
+use tracing::{info, warn};
 
 use super::{
     BODY_BYTES_MAX, Inside,
     answer::{self, Problem},
+    failures::Peer,
     idempotency::{self, Reply},
     read,
 };
@@ -30,6 +33,7 @@ const ACTOR_MAX: usize = 128;
 /// `POST services/{service}/{verb}`
 pub(super) async fn command(
     State(inside): State<Arc<Inside>>,
+    Extension(peer): Extension<Peer>,
     Path((service, verb)): Path<(String, String)>,
     uri: Uri,
     headers: HeaderMap,
@@ -41,8 +45,8 @@ pub(super) async fn command(
     // In a task of its own: a client that goes away must not leave a command half remembered.
     let work = tokio::spawn(async move {
         match place {
-            Some(place) => idempotency::once(&place, || carry_out(inside, command)).await,
-            None => carry_out(inside, command).await,
+            Some(place) => idempotency::once(&place, || carry_out(inside, command, peer)).await,
+            None => carry_out(inside, command, peer).await,
         }
     });
     let reply = work.await.map_err(|error| {
@@ -54,6 +58,7 @@ pub(super) async fn command(
 /// `POST reload`
 pub(super) async fn reload(
     State(inside): State<Arc<Inside>>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -62,6 +67,7 @@ pub(super) async fn reload(
         let message = "`reload` takes no fields";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "badRequest", message));
     }
+    info!(actor = actor(&headers), source = %peer, "a reload was asked for");
     match inside.outside.handle.reload().await {
         Ok(()) => {
             let config = read::config_status(&inside.outside.handle.config());
@@ -103,18 +109,28 @@ fn unknown(inside: &Inside, service: &str) -> Problem {
     read::find(inside, service).err().unwrap_or_else(|| Problem::unknown_service(service, "no such service"))
 }
 
-async fn carry_out(inside: Arc<Inside>, command: Command) -> Reply {
+/// Carries a command out, and writes into the log who wanted what from where and what came of it.
+///
+/// # Errors
+/// When it was refused or could not be remembered.
+pub(super) async fn command_by(inside: &Inside, command: Command, peer: Peer) -> Result<api::CommandReply, Problem> {
+    let (service, verb) = (command.service.clone(), command.verb.as_str());
+    let (actor, reason) = (command.actor.clone(), command.reason.clone());
     let handle = &inside.outside.handle;
-    let (status, response) = match handle.command(command).await {
-        Ok(event) => {
-            let event = event.map(|event| read::wire_event(&event, &handle.history()));
-            let message = event.as_ref().map_or_else(|| "nothing to do".to_owned(), |event| event.message.clone());
-            (StatusCode::OK, answer::document(api::CommandReply { event, message }))
-        }
-        Err(error) => {
-            let problem = Problem::from(error);
-            (problem.status, problem.into_response())
-        }
+    let outcome = handle.command(command).await;
+    match &outcome {
+        Ok(_) => info!(%service, verb, actor, reason, source = %peer, "a command was carried out"),
+        Err(error) => warn!(%service, verb, actor, reason, source = %peer, %error, "a command was refused"),
+    }
+    let event = outcome?.map(|event| read::wire_event(&event, &handle.history()));
+    let message = event.as_ref().map_or_else(|| "nothing to do".to_owned(), |event| event.message.clone());
+    Ok(api::CommandReply { event, message })
+}
+
+async fn carry_out(inside: Arc<Inside>, command: Command, peer: Peer) -> Reply {
+    let (status, response) = match command_by(&inside, command, peer).await {
+        Ok(reply) => (StatusCode::OK, answer::document(reply)),
+        Err(problem) => (problem.status, problem.into_response()),
     };
     let body = response.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
     Reply { status, body }
@@ -151,9 +167,14 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Who asks, as they say themselves: for the history, cut to one short line.
 fn actor(headers: &HeaderMap) -> String {
     let said = headers.get("x-serin-actor").and_then(|actor| std::str::from_utf8(actor.as_bytes()).ok());
-    let clean: String = said.unwrap_or_default().chars().filter(|c| !c.is_control()).take(ACTOR_MAX).collect();
-    let clean = clean.trim();
-    if clean.is_empty() { "api".to_owned() } else { clean.to_owned() }
+    let clean = clean_actor(said.unwrap_or_default());
+    if clean.is_empty() { "api".to_owned() } else { clean }
+}
+
+/// A name as one short line.
+pub(super) fn clean_actor(said: &str) -> String {
+    let clean: String = said.chars().filter(|c| !c.is_control()).take(ACTOR_MAX).collect();
+    clean.trim().to_owned()
 }
 
 #[cfg(test)]

@@ -1,21 +1,29 @@
-//! Who may ask what: Host and Origin against other people's web pages, tokens against everybody else.
-//! Looks at nothing but the request head.
+//! Who may ask what: Host and Origin against other people's web pages, tokens and sessions against everybody else.
+//! Looks at nothing but the request head; what a form carries is looked at where it is read.
 
 use std::{
-    hint::black_box,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Instant,
 };
 
 use axum::{
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, Uri, header, uri::Authority},
     middleware::Next,
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse as _, Redirect, Response},
 };
 
-use super::{AdminState, answer::Problem};
+use super::{
+    AdminState,
+    answer::Problem,
+    failures::{Failures, Peer},
+    session::{Session, Sessions},
+};
 use crate::config::settings::Secret;
+
+/// What a browser needs to show the way in; nothing of it says anything about services.
+const OPEN_PATHS: [&str; 6] = ["/healthz", "/readyz", "/login", "/style.css", "/live.js", "/icon.svg"];
 
 /// The rules of one listener.
 #[derive(Debug)]
@@ -23,40 +31,82 @@ pub(super) struct Gate {
     own: SocketAddr,
     read_token: Option<Secret>,
     write_token: Secret,
+    pub(super) sessions: Sessions,
+    failures: Failures,
 }
 
 /// What a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wants {
-    /// To know whether the process lives: for everybody.
-    Health,
+    /// Whether the process lives, or the way in: for everybody.
+    Open,
     Read,
     Write,
+    /// A form of the dashboard: for a session, and its handler looks at the form's own token.
+    Form,
 }
 
 /// Lets a request through, or answers it.
 pub(super) async fn check(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    match gate.admit(request.method(), request.uri(), request.headers()) {
+    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Local);
+    match gate.admit(request.method(), request.uri(), request.headers(), peer) {
         Ok(()) => next.run(request).await,
+        Err(problem) if problem.status == StatusCode::UNAUTHORIZED && is_page(&request) => {
+            let login = format!("/login?next={}", request.uri().path());
+            super::answer::with_headers(Redirect::to(&login).into_response()).await
+        }
         Err(problem) => super::answer::with_headers(problem.into_response()).await,
     }
 }
 
+/// Whether a person looks at the answer.
+fn is_page(request: &Request) -> bool {
+    !request.uri().path().starts_with("/api/") && wants_html(request.headers())
+}
+
+/// Whether the client would rather have a page than text.
+pub(super) fn wants_html(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"))
+}
+
 impl Gate {
-    pub(super) fn new(own: SocketAddr, state: &AdminState) -> Self {
-        Self { own, read_token: state.read_token.clone(), write_token: state.write_token.clone() }
+    /// # Errors
+    /// When the system gives no random numbers.
+    pub(super) fn new(own: SocketAddr, state: &AdminState) -> Result<Self, ring::error::Unspecified> {
+        let (read_token, write_token) = (state.read_token.clone(), state.write_token.clone());
+        Ok(Self { own, read_token, write_token, sessions: Sessions::new(own.port())?, failures: Failures::default() })
     }
 
-    fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    /// Begins a session for whoever has a token; gives the `Set-Cookie`.
+    ///
+    /// # Errors
+    /// When the token is neither of the two, or too many wrong ones came before.
+    pub(super) fn log_in(&self, token: &str, actor: String, peer: Peer) -> Result<String, Problem> {
+        self.may_try(peer)?;
+        let is = |wanted: &Secret| self.sessions.is_same(token, wanted.reveal());
+        let may_write = is(&self.write_token);
+        if !may_write && !self.read_token.as_ref().is_some_and(is) {
+            return Err(self.refuse(peer, Problem::new(StatusCode::UNAUTHORIZED, "badToken", "this is not the token")));
+        }
+        let begun = self.sessions.begin(may_write, actor);
+        begun.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))
+    }
+
+    fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
         let host = host(uri, headers)?;
         self.check_host(&host)?;
         check_origin(&host, headers)?;
         let wants = match *method {
-            Method::GET | Method::HEAD if matches!(uri.path(), "/healthz" | "/readyz") => Wants::Health,
+            Method::GET | Method::HEAD if OPEN_PATHS.contains(&uri.path()) => Wants::Open,
             Method::GET | Method::HEAD => Wants::Read,
+            Method::POST if uri.path() == "/login" => Wants::Open,
+            Method::POST if uri.path().starts_with("/services/") || uri.path() == "/logout" => Wants::Form,
             _ => Wants::Write,
         };
-        self.check_token(wants, headers)
+        self.check_token(wants, headers, peer)
     }
 
     /// A page of another site can make a browser ask us by giving its own name our address (DNS rebinding); such a request
@@ -80,28 +130,51 @@ impl Gate {
         ))
     }
 
-    fn check_token(&self, wants: Wants, headers: &HeaderMap) -> Result<(), Problem> {
-        let given = bearer(headers);
-        let is = |token: &Secret| given.is_some_and(|given| same(given.as_bytes(), token.reveal().as_bytes()));
+    fn check_token(&self, wants: Wants, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
+        let session = || self.sessions.of(headers);
         let allowed = match (wants, &self.read_token) {
-            (Wants::Health, _) | (Wants::Read, None) => true,
-            (Wants::Read, Some(read)) => is(read) || is(&self.write_token),
-            (Wants::Write, _) => is(&self.write_token),
+            (Wants::Open, _) | (Wants::Read, None) => true,
+            (Wants::Read, Some(_)) | (Wants::Form, _) => session().is_some(),
+            (Wants::Write, _) => false,
         };
-        if allowed {
-            return Ok(());
+        if allowed || wants == Wants::Form {
+            return if allowed { Ok(()) } else { Err(no_session()) };
         }
         let (which, setting) = match wants {
             Wants::Write => ("write", "admin.writeToken, or the file `write-token` in the state folder"),
             _ => ("read", "admin.readToken"),
         };
-        let message = match given {
-            Some(_) => format!("this is not the {which} token"),
-            None => format!("this needs the {which} token"),
-        };
-        Err(Problem::new(StatusCode::UNAUTHORIZED, "badToken", message)
-            .with_help(format!("send `Authorization: Bearer TOKEN` with the value of {setting}")))
+        let help = format!("send `Authorization: Bearer TOKEN` with the value of {setting}");
+        let problem = |message| Problem::new(StatusCode::UNAUTHORIZED, "badToken", message).with_help(help);
+        let Some(given) = bearer(headers) else { return Err(problem(format!("this needs the {which} token"))) };
+        self.may_try(peer)?;
+        let is = |token: &Secret| self.sessions.is_same(given, token.reveal());
+        if is(&self.write_token) || (wants == Wants::Read && self.read_token.as_ref().is_some_and(is)) {
+            return Ok(());
+        }
+        Err(self.refuse(peer, problem(format!("this is not the {which} token"))))
     }
+
+    fn may_try(&self, peer: Peer) -> Result<(), Problem> {
+        let Some(wait) = self.failures.wait(peer, Instant::now()) else { return Ok(()) };
+        let message = format!("too many wrong tokens came from {peer}; wait {}", crate::words::duration(wait));
+        Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "tooManyFailures", message))
+    }
+
+    fn refuse(&self, peer: Peer, problem: Problem) -> Problem {
+        self.failures.add(peer, Instant::now());
+        tracing::warn!(source = %peer, "a wrong token was refused on the admin listener");
+        problem
+    }
+}
+
+fn no_session() -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "noSession", "log in first").with_help("GET /login has the form")
+}
+
+/// Whether a form was made for this session.
+pub(super) fn is_own_form(sessions: &Sessions, session: &Session, token: &str) -> bool {
+    sessions.is_same(token, &session.form_token)
 }
 
 /// The one host that the request is for.
@@ -140,18 +213,6 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Compares in a time that depends on the length given alone.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
-    if wanted.is_empty() {
-        return false;
-    }
-    let mut difference = u8::from(given.len() != wanted.len());
-    for (index, byte) in given.iter().enumerate() {
-        difference |= black_box(byte ^ wanted[index % wanted.len()]);
-    }
-    black_box(difference) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +222,8 @@ mod tests {
             own: "127.0.0.1:9900".parse().unwrap(),
             read_token: read_token.map(|token| Secret::new(token.to_owned())),
             write_token: Secret::new("write".to_owned()),
+            sessions: Sessions::new(9900).unwrap(),
+            failures: Failures::default(),
         }
     }
 
@@ -169,24 +232,9 @@ mod tests {
         for (name, value) in fields {
             headers.append(*name, value.parse().unwrap());
         }
-        match gate.admit(&method.parse().unwrap(), &path.parse().unwrap(), &headers) {
+        match gate.admit(&method.parse().unwrap(), &path.parse().unwrap(), &headers, Peer::Local) {
             Ok(()) => 200,
             Err(problem) => problem.status.as_u16(),
-        }
-    }
-
-    #[test]
-    fn tokens_are_compared_whole() {
-        for (given, wanted, is) in [
-            ("abc", "abc", true),
-            ("abd", "abc", false),
-            ("ab", "abc", false),
-            ("abcabc", "abc", false),
-            ("", "abc", false),
-            ("", "", false),
-            ("a", "", false),
-        ] {
-            assert_eq!(same(given.as_bytes(), wanted.as_bytes()), is, "{given} {wanted}");
         }
     }
 

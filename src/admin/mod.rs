@@ -1,19 +1,22 @@
-//! ANSWER. The HTTP API, metrics and health on the admin listener. Reads the view, passes commands on, decides nothing;
+//! ANSWER. The dashboard, the HTTP API, metrics and health on the admin listener. Reads the view, passes commands on, decides nothing;
 //! never reaches into the engine.
 //!
 //! Who may ask: reads are open unless a read token is set (start-up sees to it that one is, off loopback); every write
-//! needs `Authorization: Bearer` with the write token. Nothing changes by GET.
+//! needs `Authorization: Bearer` with the write token, or a form of a session that was begun with it. Nothing changes by GET.
 
 mod act;
 mod answer;
+mod dashboard;
+mod failures;
 mod gate;
 mod idempotency;
 mod probes;
 mod read;
 mod server;
+mod session;
 mod stream;
 
-use std::{fmt, future::Future, net::SocketAddr, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use axum::{
     Router, middleware,
@@ -59,7 +62,9 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) -> std::io::Result<()> {
     let (going_down, closing) = watch::channel(false);
-    let router = full(state, listener.local_addr()?, closing.clone());
+    let gate =
+        gate::Gate::new(listener.local_addr()?, &state).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let router = full(state, Arc::new(gate), closing.clone());
     server::serve(listener, router, shutdown, going_down, closing).await
 }
 
@@ -73,27 +78,28 @@ pub async fn serve_metrics(
     shutdown: impl Future<Output = ()> + Send,
 ) -> std::io::Result<()> {
     let (going_down, closing) = watch::channel(false);
-    let router = finish(probes::routes().with_state(Arc::new(Inside::new(state, closing.clone()))));
+    let router = finish(probes::routes().with_state(state));
     server::serve(listener, router, shutdown, going_down, closing).await
 }
 
 /// The state as the handlers see it.
 struct Inside {
     outside: AdminState,
+    gate: Arc<gate::Gate>,
     closing: watch::Receiver<bool>,
     streams: Arc<tokio::sync::Semaphore>,
     replies: idempotency::Replies,
 }
 
 impl Inside {
-    fn new(outside: AdminState, closing: watch::Receiver<bool>) -> Self {
+    fn new(outside: AdminState, gate: Arc<gate::Gate>, closing: watch::Receiver<bool>) -> Self {
         let streams = Arc::new(tokio::sync::Semaphore::new(STREAMS_MAX));
-        Self { outside, closing, streams, replies: idempotency::Replies::default() }
+        Self { outside, gate, closing, streams, replies: idempotency::Replies::default() }
     }
 }
 
-fn full(state: AdminState, own: SocketAddr, closing: watch::Receiver<bool>) -> Router {
-    let gate = Arc::new(gate::Gate::new(own, &state));
+fn full(state: AdminState, gate: Arc<gate::Gate>, closing: watch::Receiver<bool>) -> Router {
+    let probes = probes::routes().with_state(state.clone());
     let api = Router::new()
         .route("/services", get(read::services))
         .route("/services/{service}", get(read::service))
@@ -105,10 +111,10 @@ fn full(state: AdminState, own: SocketAddr, closing: watch::Receiver<bool>) -> R
         .route("/config", get(read::config))
         .route("/reload", post(act::reload));
     let router = Router::new()
-        .route("/", get(read::front_page))
         .nest("/api/v1", api)
-        .merge(probes::routes())
-        .with_state(Arc::new(Inside::new(state, closing)));
+        .merge(dashboard::routes())
+        .with_state(Arc::new(Inside::new(state, Arc::clone(&gate), closing)))
+        .merge(probes);
     finish(router).layer(middleware::from_fn_with_state(gate, gate::check))
 }
 

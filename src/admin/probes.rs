@@ -1,7 +1,5 @@
 //! `/metrics`, `/healthz` and `/readyz`: for machines, in few words.
 
-use std::sync::Arc;
-
 use axum::{
     Router,
     extract::State,
@@ -10,16 +8,16 @@ use axum::{
     routing::get,
 };
 
-use super::Inside;
+use super::AdminState;
 
 /// The three routes.
-pub(super) fn routes() -> Router<Arc<Inside>> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/metrics", get(metrics)).route("/healthz", get(healthy)).route("/readyz", get(ready))
 }
 
-async fn metrics(State(inside): State<Arc<Inside>>) -> Response {
+async fn metrics(State(state): State<AdminState>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], (inside.outside.metrics)()).into_response()
+    ([(header::CONTENT_TYPE, kind)], (state.metrics)()).into_response()
 }
 
 /// The process answers.
@@ -28,8 +26,8 @@ async fn healthy() -> &'static str {
 }
 
 /// It serves: a refused file leaves the last good one in force, so that is said but is no reason to take traffic away.
-async fn ready(State(inside): State<Arc<Inside>>) -> String {
-    match inside.outside.handle.config().error {
+async fn ready(State(state): State<AdminState>) -> String {
+    match state.handle.config().error {
         None => "ready\n".to_owned(),
         Some(_) => "ready, but the config file was refused; the last good one stays in force\n".to_owned(),
     }

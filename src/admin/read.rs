@@ -78,10 +78,10 @@ pub(super) async fn config(State(inside): State<Arc<Inside>>) -> Response {
     document(config_status(&inside.outside.handle.config()))
 }
 
-/// `GET /`
-pub(super) async fn front_page(State(inside): State<Arc<Inside>>) -> Response {
+/// `GET /` as text.
+pub(super) fn front_page(inside: &Inside) -> Response {
     let view = inside.outside.handle.view();
-    let mut page = String::from("Serin admin\n\n");
+    let mut page = String::from("Serin admin; a browser shows the dashboard here\n\n");
     for service in &view.services {
         let canary = service.canary.as_ref().filter(|_| service.rollout.is_some());
         let canary = canary.map_or_else(String::new, |canary| format!(", canary {canary}"));

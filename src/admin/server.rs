@@ -3,7 +3,12 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -13,7 +18,7 @@ use tokio::{
     sync::{Semaphore, watch},
 };
 
-use super::CONNECTIONS_MAX;
+use super::{CONNECTIONS_MAX, failures::Peer};
 
 /// From the first awaited byte to a whole request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,8 +47,8 @@ pub(super) async fn serve(
             () = &mut shutdown => break,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(stream, router.clone(), closing.clone());
+            Ok((stream, from)) => {
+                let connection = connection(stream, Peer::Ip(from.ip()), router.clone(), closing.clone());
                 tokio::spawn(async move {
                     connection.await;
                     drop(place);
@@ -63,14 +68,19 @@ pub(super) async fn serve(
     Ok(())
 }
 
-async fn connection(stream: TcpStream, router: Router, mut closing: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, peer: Peer, router: Router, mut closing: watch::Receiver<bool>) {
     // Small answers must not wait for the peer's acknowledgement; a socket that cannot do it still works.
     let _ = stream.set_nodelay(true);
+    let answers = TowerToHyperService::new(router);
+    let answers = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        answers.call(request)
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), answers);
     let mut served = std::pin::pin!(served);
     // How a client's connection ended is the client's business.
     tokio::select! {

@@ -41,10 +41,7 @@ pub(super) async fn events(
             .with_help("`?service=NAME` chooses one service")
     })?;
     let service = query.service.map(|name| read::find(&inside, &name)).transpose()?.map(|service| service.name);
-    let place = Arc::clone(&inside.streams).try_acquire_owned().map_err(|_| {
-        let message = format!("{STREAMS_MAX} event streams are open already");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "tooManyStreams", message)
-    })?;
+    let place = place(&inside)?;
     let after = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
     let feed = Feed::new(inside, service, after, place);
     let stream = stream::unfold(feed, |mut feed| async move {
@@ -52,6 +49,17 @@ pub(super) async fn events(
         Some((Ok::<_, Infallible>(event), feed))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+}
+
+/// A place for one more stream.
+///
+/// # Errors
+/// When all are taken.
+pub(super) fn place(inside: &Inside) -> Result<OwnedSemaphorePermit, Problem> {
+    Arc::clone(&inside.streams).try_acquire_owned().map_err(|_| {
+        let message = format!("{STREAMS_MAX} event streams are open already");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "tooManyStreams", message)
+    })
 }
 
 /// One listener's feed.

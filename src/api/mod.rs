@@ -12,7 +12,7 @@ mod status;
 
 use serde::{Deserialize, Serialize};
 
-pub use command::{BadRequest, CommandReply, CommandRequest, ReloadReply};
+pub use command::{BadRequest, CommandReply, CommandRequest, REASON_BYTES_MAX, ReloadReply};
 pub use config::ConfigStatus;
 pub use error::{ErrorBody, ErrorDetail};
 pub use event::{Cause, Counts, Event, History, Lag};

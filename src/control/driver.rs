@@ -1,7 +1,12 @@
 //! The loop of the control plane: measurements every 100 ms, commands, changes of the file; each becomes an input
 //! with the time, and the engine's effects are carried out in order. Decides nothing.
 
-use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -138,6 +143,7 @@ impl Driver {
     fn tick(&mut self) {
         let now = self.clock.now();
         let samples = self.reader.drain();
+        self.shared.trail.lock().unwrap_or_else(PoisonError::into_inner).add(now, &samples);
         // Measurements are never refused.
         let _never = self.apply(Input::Measured(samples), now);
         if now.since(self.saved) >= SAVE {
@@ -219,6 +225,7 @@ impl Driver {
             warn!("a restart is needed before these changes are in force: {}", later.join(", "));
         }
         self.reader.forget_unconfigured(&self.engine.table());
+        self.shared.trail.lock().unwrap_or_else(PoisonError::into_inner).forget_unconfigured(&self.engine.table());
         self.source.text = source.text;
         self.source.config.services = source.config.services;
         self.source.config.routes = source.config.routes;

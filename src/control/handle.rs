@@ -8,11 +8,14 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::engine::{
-    event::Event,
-    input::{Command, Refusal},
-    time::Timestamp,
-    view::View,
+use crate::{
+    engine::{
+        event::Event,
+        input::{Command, Refusal},
+        time::Timestamp,
+        view::View,
+    },
+    measure::trail::Trail,
 };
 
 /// Events kept in memory for `history`; older ones are in the journal until it is compacted.
@@ -84,6 +87,8 @@ pub struct Shared {
     pub history: Mutex<VecDeque<Event>>,
     /// Each event once it is in force.
     pub events: broadcast::Sender<Event>,
+    /// The past of all versions, for curves.
+    pub trail: Mutex<Trail>,
 }
 
 /// A handle on the control plane.
@@ -107,6 +112,7 @@ impl Handle {
             config: ArcSwap::from_pointee(config),
             history: Mutex::new(history),
             events: broadcast::channel(LAG_MAX).0,
+            trail: Mutex::default(),
         });
         (Self { shared: Arc::clone(&shared), inbox }, shared, messages)
     }
@@ -127,6 +133,11 @@ impl Handle {
     #[must_use]
     pub fn history(&self) -> Vec<Event> {
         self.shared.history.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// What `read` makes of the past of all versions. Keeps the driver waiting meanwhile, so it only copies.
+    pub fn trail<T>(&self, read: impl FnOnce(&Trail) -> T) -> T {
+        read(&self.shared.trail.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Each event from now on, once it is in force.

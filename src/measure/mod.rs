@@ -6,6 +6,7 @@ pub mod process;
 pub mod refused;
 pub mod slot;
 pub mod totals;
+pub mod trail;
 
 pub use hub::{Hub, Reader, Recorder};
 pub use refused::RefusedReason;

@@ -2,6 +2,7 @@
 //! Never decides, never reads anything but the engine's types; the same words serve CLI, API, log and demo.
 
 mod event;
+mod night;
 mod quantity;
 mod status;
 mod style;
@@ -9,6 +10,7 @@ mod table;
 mod why;
 
 pub use event::{cause, history_line, sentence, weight_before};
+pub use night::{Answer, CheckWords, Night, check, night};
 pub use quantity::{counted, duration, latency, limit, number, quantile, rate, share};
 pub use status::{ConfigNote, config_note, overview, status, waiting};
 pub use style::{Mark, Style, Tone};

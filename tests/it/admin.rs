@@ -46,7 +46,7 @@ fn reads_answer_with_everything_of_the_view() {
     assert_eq!(sequences, [2, 3]);
     assert_eq!(stage.get("/api/v1/history").json()["events"].as_array().unwrap().len(), 3);
     assert_eq!(stage.get("/api/v1/config").json()["path"], "config/serin.yaml");
-    assert!(stage.get("/").body.contains("web: Progressing, stable v1, canary v2"));
+    assert!(stage.get("/").body.contains("web: Progressing, stable v1, canary v2"), "text for those who ask for none");
     assert_eq!(stage.ask("HEAD", "/api/v1/services", &[], "").status, 200);
 }
 

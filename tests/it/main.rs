@@ -4,6 +4,7 @@
 
 mod admin;
 mod cli;
+mod dashboard;
 mod harness;
 mod promises;
 mod proxy;

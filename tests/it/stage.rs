@@ -163,7 +163,10 @@ impl Drop for Stage {
 /// A whole answer.
 pub struct Answer {
     pub status: u16,
+    /// In lower case.
     pub head: String,
+    /// As it came.
+    pub exact_head: String,
     pub body: String,
 }
 
@@ -175,7 +178,7 @@ impl Answer {
         let text = String::from_utf8(bytes).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no whole answer: {text:?}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();
-        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+        Self { status, head: head.to_ascii_lowercase(), exact_head: head.to_owned(), body: body.to_owned() }
     }
 
     pub fn json(&self) -> serde_json::Value {

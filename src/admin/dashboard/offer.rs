@@ -1,0 +1,88 @@
+//! What a person may do now, and what it would do: the same verbs that the API would take in this phase.
+
+use crate::{
+    engine::{
+        names::Role,
+        view::{PhaseView, ServiceView},
+    },
+    words,
+};
+
+/// One thing that may be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) verb: &'static str,
+    /// `promote` past all steps.
+    pub(super) full: bool,
+    /// The words on the button.
+    pub(super) label: String,
+    /// What it does, in one sentence.
+    pub(super) effect: String,
+}
+
+/// All that may be done now; giving up comes first.
+pub(super) fn offers(service: &ServiceView) -> Vec<Offer> {
+    let canary = service.canary.as_ref().map_or("the canary", |canary| canary.as_str());
+    let stable = &service.stable;
+    let weight = service.versions.iter().find(|version| version.role == Role::Canary).map(|canary| canary.weight);
+    let at = weight.map_or_else(String::new, |weight| format!("{weight} \u{2192} 0%: "));
+    let offer = |verb, label: String, effect: String| Offer { verb, full: false, label, effect };
+    match (service.phase, &service.rollout) {
+        (_, Some(rollout)) => {
+            let stop = offer(
+                "abort",
+                format!("Stop {canary}\u{2026}"),
+                format!("{at}{canary} is withdrawn at once, {stable} takes all requests."),
+            );
+            let next = match rollout.steps.get(rollout.step) {
+                Some(words) => format!("Goes to step {} of {} ({words}) now.", rollout.step + 1, rollout.steps.len()),
+                None => format!("{canary} becomes stable now."),
+            };
+            let next = offer("promote", "Next step\u{2026}".to_owned(), next);
+            let paused = service.phase == PhaseView::Paused;
+            let hold = if paused {
+                offer("resume", "Go on\u{2026}".to_owned(), "Goes on with the plan from here.".to_owned())
+            } else {
+                let left = format!("{canary} stays at its weight until a person goes on.");
+                offer("pause", "Pause\u{2026}".to_owned(), left)
+            };
+            let full = Offer {
+                full: true,
+                ..offer(
+                    "promote",
+                    format!("Promote {canary} fully\u{2026}"),
+                    format!(
+                        "{canary} takes all requests and becomes stable now; no further step or limit is waited for."
+                    ),
+                )
+            };
+            vec![stop, hold, next, full]
+        }
+        (PhaseView::Degraded, None) => {
+            let first = format!("{canary} is tried again from step 1.");
+            vec![offer("retry", format!("Try {canary} again\u{2026}"), first)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The offer of that verb, if it may be done now.
+pub(super) fn offer(service: &ServiceView, verb: &str, full: bool) -> Option<Offer> {
+    offers(service).into_iter().find(|offer| offer.verb == verb && offer.full == full)
+}
+
+/// What is so now, for the page that asks whether it shall be done.
+pub(super) fn standing(service: &ServiceView) -> Vec<String> {
+    let busy = service.versions.iter().filter(|version| version.counts.requests > 0);
+    busy.map(|version| {
+        let share = version.measured.map_or_else(|| "no requests".to_owned(), words::share);
+        let errors = version.counts.error_rate().map_or_else(|| "nothing".to_owned(), words::share);
+        let window = words::duration(version.window);
+        format!(
+            "{} ({}) gets {share} and fails {errors} of it, over the last {window}.",
+            version.name,
+            version.role.as_str()
+        )
+    })
+    .collect()
+}
