@@ -48,6 +48,9 @@ pub struct Args {
     /// A request without whole answer after this is given up
     #[arg(long, value_name = "DURATION", value_parser = value::duration, default_value = "10s")]
     pub timeout: Duration,
+    /// Sends a request again, until its timeout, that found no connection or lost it before the answer began
+    #[arg(long)]
+    pub reconnect: bool,
 }
 
 /// How the times at which requests are due are spread.
@@ -96,6 +99,7 @@ fn spec_of(args: &Args) -> LoadSpec {
         connections: args.connections,
         cookies: args.cookie_per_client,
         timeout: args.timeout,
+        reconnect: args.reconnect,
     }
 }
 

@@ -60,6 +60,7 @@ fn serve(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
             _ = terminate.recv() => {}
         }
         output::remark(&format!("{} had {} requests and failed {}", args.name, toy.requests(), toy.failures()));
+        toy.drain();
         Ok(())
     })
 }

@@ -52,6 +52,9 @@ pub struct LoadSpec {
     pub cookies: bool,
     /// A request without whole answer after this is given up.
     pub timeout: Duration,
+    /// A request that found no connection, or whose connection closed before the answer began, is sent again until its
+    /// timeout, as a patient client does while a server is restarted.
+    pub reconnect: bool,
 }
 
 /// How the times at which requests are due are spread.
@@ -106,6 +109,7 @@ impl LoadSpec {
             connections: 32,
             cookies: false,
             timeout: Duration::from_secs(10),
+            reconnect: false,
         }
     }
 

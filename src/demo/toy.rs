@@ -20,10 +20,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
+    server::{conn::auto, graceful::GracefulShutdown},
 };
 use tokio::{net::TcpListener, sync::Semaphore, sync::oneshot, time};
 
+/// How long answers under way may take to end when a toy is drained.
+const DRAIN: Duration = Duration::from_secs(5);
 /// Open connections; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1_024;
 
@@ -77,9 +79,13 @@ pub enum ToyError {
 pub struct Toy {
     address: SocketAddr,
     state: Arc<State>,
-    stop: Option<oneshot::Sender<Infallible>>,
+    stop: Option<oneshot::Sender<End>>,
     thread: Option<thread::JoinHandle<()>>,
 }
+
+/// How a toy ends; a sender that is gone closes everything at once.
+#[derive(Debug)]
+struct End;
 
 impl ToySpec {
     /// A toy that answers at once and never fails.
@@ -104,9 +110,14 @@ impl Toy {
         let serving = Arc::clone(&state);
         let serve = move || {
             runtime.block_on(async {
-                tokio::select! {
-                    () = accept(listener, serving) => {}
-                    _ = stopped => {}
+                let connections = GracefulShutdown::new();
+                let end = tokio::select! {
+                    () = accept(listener, serving, &connections) => return,
+                    end = stopped => end,
+                };
+                if end.is_ok() {
+                    // Those that do not end in time are cut.
+                    let _late = time::timeout(DRAIN, connections.shutdown()).await;
                 }
             });
         };
@@ -124,6 +135,14 @@ impl Toy {
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.state.requests.load(Relaxed)
+    }
+
+    /// Takes no more connections, and lets answers under way end, for up to five seconds, as a good service does on SIGTERM.
+    pub fn drain(mut self) {
+        if let Some(stop) = self.stop.take() {
+            // A thread that is gone has nothing under way.
+            let _gone = stop.send(End);
+        }
     }
 
     /// Those of them that were failed.
@@ -152,7 +171,7 @@ struct State {
     failures: AtomicU64,
 }
 
-async fn accept(listener: StdListener, state: Arc<State>) {
+async fn accept(listener: StdListener, state: Arc<State>, connections: &GracefulShutdown) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = auto::Builder::new(TokioExecutor::new());
@@ -167,11 +186,12 @@ async fn accept(listener: StdListener, state: Arc<State>) {
         };
         // Small answers would otherwise wait for the client's acknowledgement.
         let _ = stream.set_nodelay(true);
-        let (http, state) = (http.clone(), Arc::clone(&state));
+        let state = Arc::clone(&state);
+        let service = service_fn(move |request| answer(Arc::clone(&state), request));
+        let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service).into_owned());
         tokio::spawn(async move {
-            let service = service_fn(|request| answer(Arc::clone(&state), request));
             // A broken connection is the client's business.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            let _ = connection.await;
             drop(place);
         });
     }
@@ -278,6 +298,25 @@ mod tests {
         let answer = sender.send_request(request).await.unwrap();
         assert_eq!(answer.version(), http::Version::HTTP_2);
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "v1: GET /x HTTP/2.0\n");
+    }
+
+    #[tokio::test]
+    async fn a_drained_toy_answers_what_is_under_way_and_takes_nothing_more() {
+        let toy = Toy::start(ToySpec { latency: Duration::from_millis(200), ..spec("v1") }).unwrap();
+        let url = format!("http://{}/", toy.address());
+        let ask = tokio::spawn({
+            let request = Request::get(url.clone()).body(Bytes::new()).unwrap();
+            async move { Client::new(Limits::default()).request(request).await }
+        });
+        let asked = std::time::Instant::now();
+        while toy.requests() == 0 {
+            assert!(asked.elapsed() < Duration::from_secs(10), "the request never came");
+            tokio::task::yield_now().await;
+        }
+        tokio::task::spawn_blocking(move || toy.drain()).await.unwrap();
+        assert_eq!(ask.await.unwrap().unwrap().status(), 200);
+        let late = Request::get(url).body(Bytes::new()).unwrap();
+        assert!(Client::new(Limits::default()).request(late).await.is_err());
     }
 
     #[test]

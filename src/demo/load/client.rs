@@ -1,11 +1,14 @@
 //! One client with one connection, kept alive, and its cookies.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{self, SendRequest},
+};
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, time};
 
@@ -15,6 +18,9 @@ use super::LoadSpec;
 const COOKIES_MAX: usize = 32;
 /// Longest cookie it takes, name and value.
 const COOKIE_BYTES_MAX: usize = 4_096;
+
+/// Between two tries of a patient client.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// What a request came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,17 +57,11 @@ impl Client {
     }
 
     async fn exchange(&mut self) -> Option<Outcome> {
-        let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
-            Some(open) => open,
-            None => self.connect().await?,
-        };
-        let answer = match connection.try_send_request(self.request()?).await {
-            Ok(answer) => answer,
-            // Handed back unsent: the server had closed the idle connection, which is nobody's failure.
-            Err(mut error) => {
-                let unsent = error.take_message()?;
-                connection = self.connect().await?;
-                connection.send_request(unsent).await.ok()?
+        let (answer, mut connection) = loop {
+            match self.answer().await {
+                Some(answered) => break answered,
+                None if self.spec.reconnect => time::sleep(AGAIN).await,
+                None => return None,
             }
         };
         let (head, mut body) = answer.into_parts();
@@ -75,6 +75,24 @@ impl Client {
             self.connection = Some(connection);
         }
         Some(Outcome::Answered { status: head.status.as_u16(), version: head.headers.get("x-version").cloned() })
+    }
+
+    /// The head of the answer, and the connection on which its body comes.
+    async fn answer(&mut self) -> Option<(Response<Incoming>, SendRequest<Empty<Bytes>>)> {
+        let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
+            Some(open) => open,
+            None => self.connect().await?,
+        };
+        let answer = match connection.try_send_request(self.request()?).await {
+            Ok(answer) => answer,
+            // Handed back unsent: the server had closed the idle connection, which is nobody's failure.
+            Err(mut error) => {
+                let unsent = error.take_message()?;
+                connection = self.connect().await?;
+                connection.send_request(unsent).await.ok()?
+            }
+        };
+        Some((answer, connection))
     }
 
     async fn connect(&self) -> Option<SendRequest<Empty<Bytes>>> {
