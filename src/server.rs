@@ -132,6 +132,7 @@ fn bind_all(config: &Config) -> Result<Vec<proxy::Listening>, StartError> {
         let spec = proxy::ListenerSpec {
             name: listener.name.clone(),
             addr: listener.listen,
+            fast_path: config.fast_path,
             limits: proxy::Limits {
                 header_bytes: limits.header_bytes,
                 headers: limits.headers,

@@ -24,6 +24,8 @@ use crate::engine::table::Timeouts;
 pub const LISTENERS_MAX: usize = 64;
 
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
+/// Until it has been compared with the ordinary path for longer.
+const FAST_PATH_DEFAULT: bool = false;
 const SECOND: Duration = Duration::from_secs(1);
 /// What any wait of a client or upstream may be.
 const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
@@ -54,6 +56,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     if let Some(at) = fields.get("accessLog") {
         access_log(&at, report);
     }
+    let fast_path = fields.get("fastPath").map(|at| report.word(&at, &[("on", true), ("off", false)]));
     let templates = fields.get("analysisTemplates").map(|at| template::templates(&at, report)).unwrap_or_default();
     let services = service::services(&fields, &templates, report);
     let timeouts = fields.get("routes").and_then(|at| routes(&at, &services, report));
@@ -63,6 +66,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     Some(Config {
         listeners: listeners.into_iter().map(|(listener, _)| listener).collect(),
         workers: workers.flatten(),
+        fast_path: fast_path.unwrap_or(Some(FAST_PATH_DEFAULT))?,
         metrics: metrics.map(|(address, _)| address),
         admin: admin.0?,
         state: state?,

@@ -15,6 +15,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// Worker threads; `None` is one for each CPU that the process may use.
     pub workers: Option<usize>,
+    /// Whether plain HTTP/1.1 requests that need nothing special are passed on without a map of their fields.
+    pub fast_path: bool,
     /// A listener of its own for `/metrics`, `/healthz` and `/readyz`.
     pub metrics: Option<SocketAddr>,
     /// Where people and scripts ask.

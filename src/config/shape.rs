@@ -28,7 +28,7 @@ macro_rules! shapes {
 }
 
 shapes! {
-    FILE = "" { listen listeners workers metrics admin state accessLog routes services analysisTemplates }
+    FILE = "" { listen listeners workers metrics admin state accessLog fastPath routes services analysisTemplates }
         later { trust tracing concurrentRollouts notify fleet }
     LISTENER = "listeners[]" { name listen http limits } later { tls proxyProtocol }
     LIMITS = "listeners[].limits" { headerBytes headers headerTimeout bodyTimeout idleTimeout connections h2Streams } later {}

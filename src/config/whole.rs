@@ -176,6 +176,13 @@ fn listeners_have_limits_of_their_own() {
 }
 
 #[test]
+fn the_fast_path_is_a_switch() {
+    for (line, on) in [("fastPath: on\n", true), ("fastPath: off\n", false), ("fastPath: 'on'\n", true), ("", false)] {
+        assert_eq!(parsed(&(with("") + line)).fast_path, on, "{line:?}");
+    }
+}
+
+#[test]
 fn large_files_and_strange_bytes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("serin.yaml");

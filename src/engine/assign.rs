@@ -40,7 +40,9 @@ impl ForceRule {
         self.admitted(in_header, request.client).or_else(|| self.admitted(in_cookie(), request.client))
     }
 
-    fn admitted<'r>(&self, value: Option<&'r [u8]>, client: Address) -> Option<&'r str> {
+    /// The word in a value of the header field or cookie, if this client may force.
+    #[must_use]
+    pub fn admitted<'r>(&self, value: Option<&'r [u8]>, client: Address) -> Option<&'r str> {
         let value = std::str::from_utf8(value?).ok()?;
         let (word, said) = value.split_once(':').map_or((value, None), |(word, said)| (word, Some(said)));
         let is_open = self.from.is_empty() && self.secret.is_none();

@@ -47,12 +47,15 @@ impl<'r> RequestView<'r> {
 
     /// All values of cookies of that name, in their order.
     pub fn cookies(&self, name: &str) -> impl Iterator<Item = &'r [u8]> {
-        self.headers
-            .get_all(header::COOKIE)
-            .iter()
-            .flat_map(|field| field.as_bytes().split(|&b| b == b';'))
-            .filter_map(move |pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        self.headers.get_all(header::COOKIE).iter().flat_map(move |field| cookies_in(field.as_bytes(), name))
     }
+}
+
+/// The values of the cookies of that name in one field.
+pub fn cookies_in<'f>(field: &'f [u8], name: &str) -> impl Iterator<Item = &'f [u8]> {
+    field
+        .split(|&b| b == b';')
+        .filter_map(move |pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// A condition on a text.

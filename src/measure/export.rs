@@ -15,6 +15,7 @@ use prometheus_client::{
 };
 
 use super::{
+    fast_path::FastPathOutcome,
     process::ProcessFacts,
     refused::RefusedReason,
     slot::Ending,
@@ -149,6 +150,11 @@ impl Page {
         let mut refused = to.encode_descriptor("serin_refused", help, None, MetricType::Counter)?;
         for (reason, count) in RefusedReason::ALL.iter().zip(&self.input.totals.refused) {
             counter(&mut refused, [("reason", reason.as_str())], count)?;
+        }
+        let help = "Requests that the fast path served, and connections that it left to the ordinary path, by why.";
+        let mut fast_path = to.encode_descriptor("serin_fast_path", help, None, MetricType::Counter)?;
+        for (outcome, count) in FastPathOutcome::ALL.iter().zip(&self.input.totals.fast_path) {
+            counter(&mut fast_path, [("outcome", outcome.as_str())], count)?;
         }
         Ok(())
     }

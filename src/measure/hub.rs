@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    fast_path::{FastPath, FastPathOutcome},
     refused::{Refused, RefusedReason},
     slot::{Slot, SlotKey},
     totals::Totals,
@@ -36,6 +37,7 @@ struct PerWorker {
     /// New slots until the next read: a lock that is held for a push or a swap of one vector.
     fresh: Mutex<Vec<Arc<Slot>>>,
     refused: Refused,
+    fast_path: FastPath,
 }
 
 /// One worker's way to its slots.
@@ -94,6 +96,20 @@ impl Hub {
         self.workers.iter().map(|worker| worker.refused.total(reason)).sum()
     }
 
+    /// Counts what the fast path did with a request. For the worker's own thread alone.
+    ///
+    /// # Panics
+    /// When `worker` is not under the number that the hub was made for.
+    pub fn fast_path(&self, worker: usize, outcome: FastPathOutcome) {
+        self.workers[worker].fast_path.count(outcome);
+    }
+
+    /// What the fast path did since the process started, over all workers.
+    #[must_use]
+    pub fn fast_path_total(&self, outcome: FastPathOutcome) -> u64 {
+        self.workers.iter().map(|worker| worker.fast_path.total(outcome)).sum()
+    }
+
     /// The slots that were not let go yet. Holding one keeps it.
     #[must_use]
     pub fn slots(&self) -> Vec<Arc<Slot>> {
@@ -110,6 +126,7 @@ impl Hub {
             totals.add(&live.slot);
         }
         totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
+        totals.fast_path = FastPathOutcome::ALL.map(|outcome| self.fast_path_total(outcome));
         totals
     }
 

@@ -1,6 +1,7 @@
 //! UP. Facts about traffic: per-worker recorders, drained into Samples; export for Prometheus. Decides nothing.
 
 pub mod export;
+pub mod fast_path;
 pub mod hub;
 pub mod process;
 pub mod refused;
@@ -8,5 +9,6 @@ pub mod slot;
 pub mod totals;
 pub mod trail;
 
+pub use fast_path::FastPathOutcome;
 pub use hub::{Hub, Reader, Recorder};
 pub use refused::RefusedReason;

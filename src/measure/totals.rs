@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    fast_path::FastPathOutcome,
     refused::RefusedReason,
     slot::{CODES, Ending, Slot, cell_code},
 };
@@ -31,6 +32,8 @@ pub struct Totals {
     pub series: BTreeMap<Series, SeriesTotals>,
     /// What the proxy itself refused, in the order of [`RefusedReason::ALL`].
     pub refused: [u64; RefusedReason::ALL.len()],
+    /// What the fast path did, in the order of [`FastPathOutcome::ALL`].
+    pub fast_path: [u64; FastPathOutcome::ALL.len()],
 }
 
 /// The totals of one version in one role, over all workers and weight generations.

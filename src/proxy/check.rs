@@ -84,7 +84,7 @@ fn same_host(authority: &str, field: &HeaderValue) -> bool {
 }
 
 /// `host[:port]` without userinfo (RFC 9110 7.2, RFC 3986 3.2).
-fn is_host(value: &[u8]) -> bool {
+pub(super) fn is_host(value: &[u8]) -> bool {
     let (host, port) = if value.first() == Some(&b'[') {
         let Some(end) = value.iter().position(|&b| b == b']') else { return false };
         let address = std::str::from_utf8(&value[1..end]).ok().and_then(|text| text.parse().ok());

@@ -25,6 +25,16 @@ pub(super) struct Activity {
 }
 
 impl Activity {
+    /// Bytes came in.
+    pub(super) fn note_read(&self) {
+        self.read.store(true, Relaxed);
+    }
+
+    /// Bytes went out.
+    pub(super) fn note_wrote(&self) {
+        self.wrote.store(true, Relaxed);
+    }
+
     /// Whether bytes came in since the last call.
     pub(super) fn take_read(&self) -> bool {
         take(&self.read)

@@ -31,6 +31,7 @@ use super::{
     client_io::{Activity, ClientIo},
     deadline::Coarse,
     error::{Refusal, chain},
+    fast,
     forward::forward,
     listener::{Accepted, Admission},
     view,
@@ -98,6 +99,13 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     let conn = Conn::new(&worker, accepted.peer, accepted.limits, accepted.admission);
     let mut unread = BytesMut::with_capacity(FIRST_READ);
     let Some(Ok(Some(is_http2))) = conn.unless_ended(sniff(&mut stream, &mut unread)).await else { return };
+    if accepted.fast_path && !is_http2 {
+        match conn.unless_ended(unless_it_panics(fast::serve(&conn, &mut stream, &unread))).await {
+            Some(Some(Some(left))) => unread = left,
+            Some(None) => return conn.panicked(),
+            None | Some(Some(None)) => return,
+        }
+    }
     let io = TokioIo::new(ClientIo::new(stream, unread, Arc::clone(&conn.activity)));
     let ended = if is_http2 { serve_http2(&conn, io).await } else { serve_http1(&conn, io).await };
     if let Some(Err(error)) = ended {
@@ -157,9 +165,8 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
 /// A request's answer. A panic is this request's 500 and an alarm, not the end of anything else.
 async fn answer(conn: Rc<Conn>, request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
     Ok(unless_it_panics(forward(&conn, request)).await.unwrap_or_else(|| {
-        tracing::error!(fault = "proxy", client = %conn.peer, "a request made the proxy panic; it got a 500");
+        conn.panicked();
         let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
-        conn.worker.count_refused(refusal.reason);
         refusal.answer(conn.begin_request().0)
     }))
 }
@@ -212,6 +219,15 @@ impl Conn {
     /// The peer's address, as a number.
     pub(super) fn address(&self) -> Address {
         self.address
+    }
+
+    pub(super) fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
+    /// Whether it is told to take no further requests.
+    pub(super) fn takes_no_more(&self) -> bool {
+        self.order.get() != Order::Serve
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -308,6 +324,12 @@ impl Conn {
             connection.as_mut().poll(cx).map(Some)
         })
         .await
+    }
+
+    /// A fault in the proxy itself, which must not end more than this request.
+    fn panicked(&self) {
+        tracing::error!(fault = "proxy", client = %self.peer, "a request made the proxy panic");
+        self.worker.count_refused(RefusedReason::Panic);
     }
 
     /// Has this task woken for the next order.

@@ -7,18 +7,20 @@ use crate::engine::sticky::{StickyBy, StickyId, StickyRule};
 /// Gives a new client its id with the answer, unless the answer is marked as one that shared caches may keep:
 /// they would hand one client's id to all others.
 pub(super) fn hand_out(rule: &StickyRule, id: StickyId, answer: &mut HeaderMap) {
-    let StickyBy::Cookie(name) = &rule.by else { return };
-    if is_for_shared_caches(answer) {
-        return;
+    let is_shared = answer.get_all(header::CACHE_CONTROL).iter().any(|field| is_for_shared_caches(field.as_bytes()));
+    if let Some(value) = to_hand_out(rule, id).filter(|_| !is_shared) {
+        answer.append(header::SET_COOKIE, value);
     }
+}
+
+/// The cookie for a new client. A cookie's name is checked with the config; one that is no header text hands out nothing.
+pub(super) fn to_hand_out(rule: &StickyRule, id: StickyId) -> Option<HeaderValue> {
+    let StickyBy::Cookie(name) = &rule.by else { return None };
     let mut text = format!("{name}={id}; Path=/; HttpOnly; SameSite=Lax");
     if let Some(ttl) = rule.ttl {
         text = format!("{text}; Max-Age={}", ttl.as_secs());
     }
-    // A cookie's name is checked with the config; one that is no header text hands out nothing.
-    if let Ok(value) = HeaderValue::from_str(&text) {
-        answer.append(header::SET_COOKIE, value);
-    }
+    HeaderValue::from_str(&text).ok()
 }
 
 /// Joins HTTP/2's separate cookie fields, as HTTP/1 wants one (RFC 9113 8.2.3).
@@ -31,13 +33,12 @@ pub(super) fn join_crumbs(headers: &mut HeaderMap) {
     }
 }
 
-fn is_for_shared_caches(answer: &HeaderMap) -> bool {
-    answer.get_all(header::CACHE_CONTROL).iter().flat_map(|field| field.as_bytes().split(|&b| b == b',')).any(
-        |directive| {
-            let name = directive.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii();
-            name.eq_ignore_ascii_case(b"public") || name.eq_ignore_ascii_case(b"s-maxage")
-        },
-    )
+/// Whether a value of `Cache-Control` lets shared caches keep the answer.
+pub(super) fn is_for_shared_caches(cache_control: &[u8]) -> bool {
+    cache_control.split(|&b| b == b',').any(|directive| {
+        let name = directive.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii();
+        name.eq_ignore_ascii_case(b"public") || name.eq_ignore_ascii_case(b"s-maxage")
+    })
 }
 
 #[cfg(test)]

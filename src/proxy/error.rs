@@ -92,13 +92,17 @@ impl Failure {
     }
 
     pub(super) fn answer(&self, stream: StreamGuard) -> Response<ResponseBody> {
-        let text = match self.ending {
+        answer(self.status, self.ending.as_str(), self.text(), stream)
+    }
+
+    /// What the client is told.
+    pub(super) fn text(&self) -> &'static str {
+        match self.ending {
             Ending::ConnectFailed => "the service could not be reached",
             Ending::TimedOut => "the service did not answer in time",
             Ending::Malformed => "the service's answer was not valid HTTP",
             _ => "the service ended the connection without an answer",
-        };
-        answer(self.status, self.ending.as_str(), text, stream)
+        }
     }
 }
 

@@ -82,7 +82,11 @@ pub(super) fn for_client(answer: &mut HeaderMap) {
 
 /// Whether an answer is a stream that may say nothing for as long as nothing happens.
 pub(super) fn is_event_stream(answer: &HeaderMap) -> bool {
-    let kind = answer.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    is_stream(answer.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default())
+}
+
+/// Whether a value of `Content-Type` is of such a stream.
+pub(super) fn is_stream(kind: &[u8]) -> bool {
     [&b"text/event-stream"[..], b"application/grpc"]
         .iter()
         .any(|stream| kind.get(..stream.len()).is_some_and(|start| start.eq_ignore_ascii_case(stream)))
@@ -160,17 +164,18 @@ fn strip_hop(headers: &mut HeaderMap) {
 /// Takes off what a client says about where it came from, under names with `_` too: CGI-like servers
 /// read those as the same names.
 fn strip_claims(headers: &mut HeaderMap) {
-    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name.as_str())).cloned().collect();
+    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name.as_str().as_bytes())).cloned().collect();
     for name in claims {
         headers.remove(name);
     }
 }
 
-fn is_claim(name: &str) -> bool {
-    let starts = |prefix: &str| {
-        name.len() >= prefix.len() && name.bytes().zip(prefix.bytes()).all(|(a, b)| a == b || (a == b'_' && b == b'-'))
+/// Whether a field of this name, in lower case, is about where a request came from.
+pub(super) fn is_claim(name: &[u8]) -> bool {
+    let starts = |prefix: &[u8]| {
+        name.len() >= prefix.len() && name.iter().zip(prefix).all(|(a, b)| a == b || (*a == b'_' && *b == b'-'))
     };
-    starts("x-forwarded-") || (starts("x-real-ip") && name.len() == 9) || name == "forwarded"
+    starts(b"x-forwarded-") || (starts(b"x-real-ip") && name.len() == 9) || name == b"forwarded"
 }
 
 fn via(received: Version) -> &'static str {

@@ -21,7 +21,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Limits, ListenerSpec, worker::Order};
+use super::{Limits, ListenerSpec, fast, worker::Order};
 use crate::measure::{Hub, RefusedReason};
 
 /// Handshakes that the kernel holds for us.
@@ -37,6 +37,7 @@ charset=utf-8\r\nserin-error: connection_limit\r\ncontent-length: 21\r\n\r\ntoo 
 pub(super) struct Accepted {
     pub(super) stream: StdStream,
     pub(super) peer: SocketAddr,
+    pub(super) fast_path: bool,
     pub(super) limits: Limits,
     pub(super) admission: Admission,
 }
@@ -114,6 +115,7 @@ async fn accept_all(spec: &ListenerSpec, socket: StdListener, workers: &[Target]
         Err(error) => return error,
     };
     let open = Arc::new(AtomicUsize::new(0));
+    let fast_path = fast::understands_listener(spec);
     let mut exhausted = false;
     loop {
         match listener.accept().await {
@@ -128,7 +130,7 @@ async fn accept_all(spec: &ListenerSpec, socket: StdListener, workers: &[Target]
                 let Some((orders, load)) = least_loaded(workers) else { continue };
                 let Ok(stream) = stream.into_std() else { continue };
                 let admission = Admission::new([&open, load]);
-                let accepted = Accepted { stream, peer, limits: spec.limits, admission };
+                let accepted = Accepted { stream, peer, fast_path, limits: spec.limits, admission };
                 // A worker that goes at this moment drops it, and with it the connection.
                 drop(orders.send(Order::Serve(accepted)));
             }

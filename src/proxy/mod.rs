@@ -27,6 +27,7 @@ mod connection;
 mod cookie;
 mod deadline;
 mod error;
+mod fast;
 mod forward;
 mod headers;
 mod http1;
@@ -67,6 +68,8 @@ pub struct ListenerSpec {
     pub name: String,
     /// Where it listens; port 0 takes a free one.
     pub addr: SocketAddr,
+    /// Whether requests that need nothing special are passed on without a map of their fields.
+    pub fast_path: bool,
     /// What one of its clients may take.
     pub limits: Limits,
 }

@@ -77,6 +77,11 @@ impl Candidate {
         Self { choice, is_settled: false }
     }
 
+    /// Nobody waits: the request is chosen for anew elsewhere.
+    pub(super) fn withdraw(mut self) {
+        self.is_settled = true;
+    }
+
     /// The wait is over: the request goes there, or failed there.
     pub(super) fn settle(mut self) -> Outcome {
         self.is_settled = true;

@@ -257,6 +257,14 @@ impl Lease {
         }
     }
 
+    /// The connection and the pool to give it back to; none if it is a stream of one.
+    pub(super) fn into_connection(self) -> Option<(Rc<Pool>, Connection)> {
+        match self.link {
+            Link::Own(connection) => Some((self.pool, connection)),
+            Link::Stream(_) => None,
+        }
+    }
+
     /// Nothing was sent: the connection may serve another request.
     pub(super) fn give_back(self) {
         if let Link::Own(connection) = self.link {

@@ -5,6 +5,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use super::{
     error::{FaultLog, Place},
+    fast,
     pool::{Pool, Pools},
 };
 use crate::{
@@ -24,6 +25,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Routing {
     pub(super) table: Arc<Table>,
+    /// Whether its requests may take the fast path.
+    pub(super) is_fast: bool,
     services: Vec<Vec<VersionRoute>>,
     log: Rc<FaultLog>,
 }
@@ -52,7 +55,8 @@ impl Routing {
             .iter()
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
             .collect();
-        Self { table, services, log: Rc::clone(log) }
+        let is_fast = fast::understands_table(&table);
+        Self { table, is_fast, services, log: Rc::clone(log) }
     }
 
     /// Without routes there is one service, and it takes every request.

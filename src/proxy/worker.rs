@@ -22,12 +22,13 @@ use super::{
     connection::{self, Conn},
     deadline::{TICK, Ticks},
     error::FaultLog,
+    fast::Spare,
     listener::Accepted,
     pool::Pools,
     routing::Routing,
 };
 use crate::{
-    measure::{Hub, Recorder, RefusedReason},
+    measure::{FastPathOutcome, Hub, Recorder, RefusedReason},
     publish::{Publication, TableReader},
 };
 
@@ -62,6 +63,7 @@ pub(super) struct WorkerHandle {
 pub(super) struct Worker {
     pub(super) ticks: Rc<Ticks>,
     pub(super) log: Rc<FaultLog>,
+    pub(super) spare: Spare,
     index: usize,
     hub: Arc<Hub>,
     reader: RefCell<TableReader>,
@@ -143,6 +145,7 @@ impl Worker {
         Self {
             ticks,
             log,
+            spare: Spare::default(),
             index,
             hub,
             reader: RefCell::new(publication.reader()),
@@ -177,6 +180,10 @@ impl Worker {
 
     pub(super) fn count_refused(&self, reason: RefusedReason) {
         self.hub.refused(self.index, reason);
+    }
+
+    pub(super) fn count_fast_path(&self, outcome: FastPathOutcome) {
+        self.hub.fast_path(self.index, outcome);
     }
 
     /// Counts a request as under way; false when there are too many, but counted all the same.

@@ -53,6 +53,9 @@ fields! {
             "Where decisions are remembered, so that a restart goes on where it stood";
         accessLog [Map("accessLog")] = "off", eg "{ format: off }":
             "A line for each request";
+        fastPath [Word(&["on", "off"])] = "off", eg "on":
+            "Whether plain HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
+            "takes the ordinary path all the same";
         routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
             "Which requests go to which service, and how long they may take";
         services [Named(&[Map("services.<name>")])] = REQUIRED,

@@ -19,7 +19,7 @@ const SIZE_DIGITS_MAX: usize = 16;
 
 /// How a body is delimited, and how far it has been read.
 #[derive(Debug)]
-pub(super) enum Decoder {
+pub(in crate::proxy) enum Decoder {
     /// So many bytes are still to come; none when it has ended.
     Length(u64),
     Chunked(Chunked),
@@ -29,7 +29,7 @@ pub(super) enum Decoder {
 
 /// A chunked body.
 #[derive(Debug)]
-pub(super) struct Chunked {
+pub(in crate::proxy) struct Chunked {
     at: At,
     extensions: usize,
 }
@@ -55,71 +55,120 @@ pub(super) enum Step {
     More,
 }
 
+/// The same by its place in the bytes at hand: behind so many of framing, which are done with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) enum Chunk {
+    /// A piece of so many bytes, at least one.
+    Piece {
+        skip: usize,
+        length: usize,
+    },
+    /// Trailers of so many bytes, which are the end.
+    Trailers {
+        skip: usize,
+        length: usize,
+    },
+    End {
+        skip: usize,
+    },
+    /// More bytes are needed.
+    More {
+        skip: usize,
+    },
+}
+
 impl Decoder {
-    pub(super) fn chunked() -> Self {
+    pub(in crate::proxy) fn chunked() -> Self {
         Self::Chunked(Chunked { at: At::SizeLine, extensions: 0 })
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::proxy) fn has_ended(&self) -> bool {
         matches!(self, Self::Length(0))
     }
 
     /// Takes the next step off the front of `bytes`.
     pub(super) fn step(&mut self, bytes: &mut BytesMut) -> Result<Step, Malformed> {
-        let step = match self {
-            Self::Length(0) => return Ok(Step::End),
-            Self::Length(left) => return Ok(take(left, bytes)),
-            Self::UntilClose if bytes.is_empty() => return Ok(Step::More),
-            Self::UntilClose => return Ok(Step::Piece(bytes.split().freeze())),
-            Self::Chunked(chunked) => chunked.step(bytes)?,
-        };
-        if matches!(step, Step::End | Step::Trailers(_)) {
-            *self = Self::Length(0);
-        }
-        Ok(step)
-    }
-}
-
-/// The next of the `left` bytes, as many as there are.
-fn take(left: &mut u64, bytes: &mut BytesMut) -> Step {
-    if bytes.is_empty() {
-        return Step::More;
-    }
-    let n = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-    *left = left.saturating_sub(n as u64);
-    Step::Piece(bytes.split_to(n).freeze())
-}
-
-impl Chunked {
-    fn step(&mut self, bytes: &mut BytesMut) -> Result<Step, Malformed> {
-        loop {
-            match &mut self.at {
-                At::SizeLine => {
-                    let Some(size) = self.size_line(bytes)? else { return Ok(Step::More) };
-                    self.at = if size == 0 { At::Trailers } else { At::Data(size) };
-                }
-                At::Data(left) => {
-                    let step = take(left, bytes);
-                    if *left == 0 {
-                        self.at = At::DataEnd;
-                    }
-                    return Ok(step);
-                }
-                At::DataEnd => match **bytes {
-                    [b'\r', b'\n', ..] => {
-                        bytes.advance(2);
-                        self.at = At::SizeLine;
-                    }
-                    [] | [b'\r'] => return Ok(Step::More),
-                    _ => return Err(Malformed("a chunk is longer than its size")),
-                },
-                At::Trailers => return trailers(bytes),
+        match self.next(bytes)? {
+            Chunk::Piece { skip, length } => {
+                bytes.advance(skip);
+                Ok(Step::Piece(bytes.split_to(length).freeze()))
+            }
+            Chunk::Trailers { skip, length } => {
+                bytes.advance(skip);
+                let trailers = trailers(&bytes.split_to(length))?;
+                Ok(Step::Trailers(trailers))
+            }
+            Chunk::End { skip } => {
+                bytes.advance(skip);
+                Ok(Step::End)
+            }
+            Chunk::More { skip } => {
+                bytes.advance(skip);
+                Ok(Step::More)
             }
         }
     }
 
-    /// The size of the next chunk, once its line is whole.
-    fn size_line(&mut self, bytes: &mut BytesMut) -> Result<Option<u64>, Malformed> {
+    /// What comes next in `bytes`, which have not been looked at before.
+    pub(in crate::proxy) fn next(&mut self, bytes: &[u8]) -> Result<Chunk, Malformed> {
+        let next = match self {
+            Self::Length(0) => return Ok(Chunk::End { skip: 0 }),
+            Self::Length(left) => return Ok(take(left, bytes, 0)),
+            Self::UntilClose if bytes.is_empty() => return Ok(Chunk::More { skip: 0 }),
+            Self::UntilClose => return Ok(Chunk::Piece { skip: 0, length: bytes.len() }),
+            Self::Chunked(chunked) => chunked.next(bytes)?,
+        };
+        if matches!(next, Chunk::End { .. } | Chunk::Trailers { .. }) {
+            *self = Self::Length(0);
+        }
+        Ok(next)
+    }
+}
+
+/// The next of the `left` bytes, as many as there are behind `skip`.
+fn take(left: &mut u64, bytes: &[u8], skip: usize) -> Chunk {
+    let there = bytes.len() - skip;
+    if there == 0 {
+        return Chunk::More { skip };
+    }
+    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(there);
+    *left = left.saturating_sub(length as u64);
+    Chunk::Piece { skip, length }
+}
+
+impl Chunked {
+    fn next(&mut self, bytes: &[u8]) -> Result<Chunk, Malformed> {
+        let mut skip = 0;
+        loop {
+            let rest = &bytes[skip..];
+            match &mut self.at {
+                At::SizeLine => {
+                    let Some((size, length)) = self.size_line(rest)? else { return Ok(Chunk::More { skip }) };
+                    skip += length;
+                    self.at = if size == 0 { At::Trailers } else { At::Data(size) };
+                }
+                At::Data(left) => {
+                    let piece = take(left, bytes, skip);
+                    if *left == 0 {
+                        self.at = At::DataEnd;
+                    }
+                    return Ok(piece);
+                }
+                At::DataEnd => match rest {
+                    [b'\r', b'\n', ..] => {
+                        skip += 2;
+                        self.at = At::SizeLine;
+                    }
+                    [] | [b'\r'] => return Ok(Chunk::More { skip }),
+                    _ => return Err(Malformed("a chunk is longer than its size")),
+                },
+                At::Trailers => return find_trailers(rest, skip),
+            }
+        }
+    }
+
+    /// The size of the next chunk and the length of its line, once that is whole.
+    fn size_line(&mut self, bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
         let Some(end) = bytes.iter().take(CHUNK_LINE_MAX).position(|&b| b == b'\n') else {
             return if bytes.len() < CHUNK_LINE_MAX {
                 Ok(None)
@@ -140,8 +189,7 @@ impl Chunked {
         if self.extensions > EXTENSIONS_MAX {
             return Err(Malformed("too many chunk extensions"));
         }
-        bytes.advance(end + 1);
-        Ok(Some(size))
+        Ok(Some((size, end + 1)))
     }
 }
 
@@ -156,28 +204,36 @@ fn chunk_size(line: &[u8]) -> Option<(u64, &[u8])> {
     Some((size, rest))
 }
 
-fn trailers(bytes: &mut BytesMut) -> Result<Step, Malformed> {
+/// The end of a chunked body, once it is whole: checked, not taken apart.
+fn find_trailers(bytes: &[u8], skip: usize) -> Result<Chunk, Malformed> {
     if bytes.starts_with(b"\r\n") {
-        bytes.advance(2);
-        return Ok(Step::End);
+        return Ok(Chunk::End { skip: skip + 2 });
     }
     let mut fields = [httparse::EMPTY_HEADER; TRAILER_FIELDS_MAX];
     let parsed = httparse::parse_headers(bytes, &mut fields).map_err(|_| Malformed("malformed trailers"))?;
-    let httparse::Status::Complete((length, fields)) = parsed else {
+    let httparse::Status::Complete((length, _)) = parsed else {
         let has_room = bytes.len() < TRAILERS_MAX;
-        return if has_room { Ok(Step::More) } else { Err(Malformed("the trailers are too large")) };
+        return if has_room { Ok(Chunk::More { skip }) } else { Err(Malformed("the trailers are too large")) };
     };
     if has_bare_lf(&bytes[..length]) {
         return Err(Malformed("a trailer line ends without CR"));
     }
+    Ok(Chunk::Trailers { skip, length })
+}
+
+fn trailers(bytes: &[u8]) -> Result<HeaderMap, Malformed> {
+    let malformed = Malformed("malformed trailers");
+    let mut fields = [httparse::EMPTY_HEADER; TRAILER_FIELDS_MAX];
+    let Ok(httparse::Status::Complete((_, fields))) = httparse::parse_headers(bytes, &mut fields) else {
+        return Err(malformed);
+    };
     let mut trailers = HeaderMap::with_capacity(fields.len());
     for field in fields {
-        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Malformed("malformed trailers"))?;
-        let value = HeaderValue::from_bytes(field.value).map_err(|_| Malformed("malformed trailers"))?;
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| malformed)?;
+        let value = HeaderValue::from_bytes(field.value).map_err(|_| malformed)?;
         trailers.append(name, value);
     }
-    bytes.advance(length);
-    Ok(Step::Trailers(trailers))
+    Ok(trailers)
 }
 
 fn has_bare_lf(bytes: &[u8]) -> bool {

@@ -25,16 +25,18 @@ mod response;
 #[cfg(test)]
 mod tests;
 
+pub(super) use decode::{Chunk, Decoder};
 pub(super) use incoming::{Incoming, Tunnel};
 use request::Upload;
+pub(super) use response::{digits, split_head};
 
 use super::{body::RequestBody, headers::Hop};
 use crate::engine::endpoint::Endpoint;
 
 /// Largest response head that is read, in bytes.
-const HEAD_MAX: usize = 256 * 1024;
+pub(super) const HEAD_MAX: usize = 256 * 1024;
 /// Most informational answers to one request.
-const INFORMATIONAL_MAX: usize = 32;
+pub(super) const INFORMATIONAL_MAX: usize = 32;
 /// How much is read at once at first. It doubles each time it was filled: a read that fills its buffer leaves it open
 /// whether there is more, which costs another one to find out.
 const READ_MIN: usize = 16 * 1024;
@@ -45,6 +47,12 @@ const READ_MAX: usize = 256 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Malformed(&'static str);
+
+impl Malformed {
+    pub(super) const fn new(what: &'static str) -> Self {
+        Self(what)
+    }
+}
 
 /// How an exchange failed.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +122,16 @@ impl Connection {
     pub(super) fn is_quiet(&self) -> bool {
         let nothing_came = self.reader.socket.try_read(&mut [0]);
         self.reader.bytes.is_empty() && nothing_came.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The half to read from, for who reads what comes by himself.
+    pub(super) fn reader(&mut self) -> &mut OwnedReadHalf {
+        &mut self.reader.socket
+    }
+
+    /// The half to write to.
+    pub(super) fn writer(&mut self) -> &mut OwnedWriteHalf {
+        &mut self.writer.socket
     }
 
     /// Sends a request and waits for the head of the response. It may come before the request's body has been sent;
@@ -235,7 +253,7 @@ impl Reader {
 }
 
 /// Whether a head may end in what has come since.
-fn may_end_after(bytes: &[u8], since: usize) -> bool {
+pub(super) fn may_end_after(bytes: &[u8], since: usize) -> bool {
     let from = since.saturating_sub(3);
     bytes.get(from..).is_some_and(|new| new.windows(2).any(|two| two == b"\n\n" || two == b"\n\r"))
 }

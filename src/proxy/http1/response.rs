@@ -70,22 +70,30 @@ struct StatusLine {
     length: usize,
 }
 
-/// Finds the fields of a head.
-fn locate(bytes: &[u8], places: &mut Vec<Place>) -> Result<Option<StatusLine>, Malformed> {
+/// Splits a head into its fields; none when it is not whole yet, else how long it is.
+pub(in crate::proxy) fn split_head<'h, 'b>(
+    bytes: &'b [u8],
+    head: &mut httparse::Response<'h, 'b>,
+    fields: &'h mut [MaybeUninit<httparse::Header<'b>>],
+) -> Result<Option<usize>, Malformed> {
     // httparse skips empty lines before a head; here they are bytes that nobody asked for.
     if bytes.first().is_some_and(|&first| first != b'H') {
         return Err(Malformed("no HTTP/1 status line"));
     }
+    match httparse::ParserConfig::default().parse_response_with_uninit_headers(head, bytes, fields) {
+        Ok(httparse::Status::Complete(length)) => Ok(Some(length)),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(httparse::Error::TooManyHeaders) => Err(Malformed("too many header fields")),
+        Err(httparse::Error::Version | httparse::Error::Status) => Err(Malformed("no HTTP/1 status line")),
+        Err(_) => Err(Malformed("malformed header fields")),
+    }
+}
+
+/// Finds the fields of a head.
+fn locate(bytes: &[u8], places: &mut Vec<Place>) -> Result<Option<StatusLine>, Malformed> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut head, bytes, &mut fields);
-    let length = match parsed {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("too many header fields")),
-        Err(httparse::Error::Version | httparse::Error::Status) => return Err(Malformed("no HTTP/1 status line")),
-        Err(_) => return Err(Malformed("malformed header fields")),
-    };
+    let Some(length) = split_head(bytes, &mut head, &mut fields)? else { return Ok(None) };
     let start = bytes.as_ptr().addr();
     let range = |part: &[u8]| (part.as_ptr().addr() - start, part.as_ptr().addr() - start + part.len());
     places.clear();
@@ -149,7 +157,8 @@ fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, Malformed> {
     Ok(Some(length))
 }
 
-fn digits(value: &[u8]) -> Option<u64> {
+/// A number in digits alone.
+pub(in crate::proxy) fn digits(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }

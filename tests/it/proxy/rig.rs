@@ -113,11 +113,18 @@ impl Rig {
     }
 
     pub fn with_limits(service: ServiceTable, limits: Limits) -> Self {
+        // The whole suite may be run over either path.
+        let fast_path = std::env::var("SERIN_FAST_PATH").is_ok_and(|path| path == "on");
+        Self::over(fast_path, service, limits)
+    }
+
+    /// A proxy whose fast path is on or off.
+    pub fn over(fast_path: bool, service: ServiceTable, limits: Limits) -> Self {
         const WORKERS: usize = 2;
         let table = Table::new(Generation(1), vec![service.clone()]);
         let publication = Publication::new(Arc::new(table));
         let hub = Hub::new(WORKERS);
-        let spec = ListenerSpec { name: "test".to_owned(), addr: ([127, 0, 0, 1], 0).into(), limits };
+        let spec = ListenerSpec { name: "test".to_owned(), addr: ([127, 0, 0, 1], 0).into(), fast_path, limits };
         let listening = Listening::bind(spec).unwrap();
         let proxy = Proxy::start(vec![listening], WORKERS, publication.clone(), Arc::clone(&hub)).unwrap();
         Self { proxy, hub, publication, service, generation: 1 }

@@ -1,0 +1,119 @@
+//! The client's side of a connection on the fast path: what came in and was not used, and whether the client is there.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWrite, ReadBuf},
+    net::tcp::{ReadHalf, WriteHalf},
+};
+
+use super::{super::connection::Conn, spare::SMALL};
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Client<'s> {
+    pub(super) conn: &'s Rc<Conn>,
+    reader: ReadHalf<'s>,
+    writer: WriteHalf<'s>,
+    /// What came in and was not used; no buffer while there is nothing.
+    pub(super) inbox: Vec<u8>,
+    /// How much of a head that is not whole has been looked at.
+    pub(super) looked_at: usize,
+    /// Whether the end of the client would be seen: not once it has sent something more.
+    watches: bool,
+}
+
+impl<'s> Client<'s> {
+    pub(super) fn new(conn: &'s Rc<Conn>, halves: (ReadHalf<'s>, WriteHalf<'s>), inbox: Vec<u8>) -> Self {
+        let (reader, writer) = halves;
+        Self { conn, reader, writer, inbox, looked_at: 0, watches: false }
+    }
+
+    /// Waits for bytes. False when none come: the client has ended, or nothing new is taken from it.
+    pub(super) async fn more(&mut self) -> bool {
+        poll_fn(|cx| self.poll_more(cx)).await
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.inbox.len() < SMALL
+    }
+
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let spare = &self.conn.worker().spare;
+        if self.inbox.is_empty() {
+            if self.conn.takes_no_more() {
+                return Poll::Ready(false);
+            }
+            if self.inbox.capacity() == 0 {
+                self.inbox = spare.take();
+            }
+        }
+        match pin!(self.reader.read_buf(&mut self.inbox)).poll(cx) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(false),
+            Poll::Ready(Ok(_)) => {
+                self.conn.activity().note_read();
+                Poll::Ready(true)
+            }
+            Poll::Pending => {
+                if self.inbox.is_empty() {
+                    spare.give(std::mem::take(&mut self.inbox));
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Whether a request of so many bytes is all that came in; only then is the client's end looked for meanwhile.
+    pub(super) fn watch_behind(&mut self, whole: usize) {
+        self.watches = self.inbox.len() == whole;
+    }
+
+    /// Ready when the client has gone. Costs no system call while nothing comes from it.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.watches {
+            return Poll::Pending;
+        }
+        let mut byte = [0];
+        match self.reader.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
+            Poll::Ready(Ok(_)) => {
+                self.watches = false; // The next request, before this one is answered.
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Writes some of the bytes, one part after the other.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: [&[u8]; 2]) -> Poll<io::Result<usize>> {
+        let writer = Pin::new(&mut self.writer);
+        let written = match parts {
+            [one, []] | [[], one] => writer.poll_write(cx, one),
+            both => writer.poll_write_vectored(cx, &both.map(io::IoSlice::new)),
+        };
+        match written {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Poll::Ready(Ok(_)) => {
+                self.conn.activity().note_wrote();
+                written
+            }
+            written => written,
+        }
+    }
+
+    /// Is done with a request of so many bytes.
+    pub(super) fn consume(&mut self, whole: usize) {
+        self.looked_at = 0;
+        if whole < self.inbox.len() {
+            self.inbox.drain(..whole);
+        } else {
+            self.conn.worker().spare.give(std::mem::take(&mut self.inbox));
+        }
+    }
+}

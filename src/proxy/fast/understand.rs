@@ -1,0 +1,70 @@
+//! What the fast path understands: listeners and tables of which it knows every field. Whoever adds one decides here
+//! whether it changes what is sent, and answers "not understood" until the fast path does the same as the ordinary one.
+
+use super::super::ListenerSpec;
+use crate::engine::{
+    assign::ForceRule,
+    endpoint::{Endpoint, UpstreamHttp},
+    filter::BothWays,
+    sticky::{StickyBy, StickyRule},
+    table::{ServiceTable, Table, VersionTable},
+};
+
+/// Whether connections of this listener may begin on the fast path.
+pub(in crate::proxy) fn understands_listener(spec: &ListenerSpec) -> bool {
+    let ListenerSpec { name: _, addr: _, fast_path, limits: _ } = spec;
+    *fast_path
+}
+
+/// Whether every request under this table may take the fast path. Of a whole table, never of one version: a request that
+/// was drawn for a version and then left to the ordinary path would be drawn again, and the shares would be wrong.
+pub(in crate::proxy) fn understands_table(table: &Table) -> bool {
+    let Table { generation: _, services, routes, trusted } = table;
+    // Without routes there is one service, and it takes every request.
+    routes.is_empty() && trusted.is_empty() && matches!(&services[..], [service] if understands_service(service))
+}
+
+fn understands_service(service: &ServiceTable) -> bool {
+    let ServiceTable {
+        name: _,
+        weight_generation: _,
+        versions,
+        stable: _,
+        canary: _,
+        split: _,
+        force,
+        header_routes,
+        mirror_routes,
+        cohorts,
+        sticky,
+        draining: _,
+        timeouts: _,
+    } = service;
+    force.as_ref().is_none_or(understands_force)
+        && header_routes.is_empty()
+        && mirror_routes.is_empty()
+        && cohorts.is_empty()
+        && sticky.as_ref().is_none_or(understands_sticky)
+        && versions.iter().all(understands_version)
+}
+
+fn understands_force(rule: &ForceRule) -> bool {
+    let ForceRule { header: _, cookie, from: _, secret: _ } = rule;
+    cookie.is_none()
+}
+
+fn understands_sticky(rule: &StickyRule) -> bool {
+    let StickyRule { by, ttl: _, key: _ } = rule;
+    matches!(by, StickyBy::Cookie(_))
+}
+
+fn understands_version(version: &VersionTable) -> bool {
+    let VersionTable { name: _, role: _, weight: _, endpoints, http, filters } = version;
+    let BothWays { request, response } = &**filters;
+    request.is_empty() && response.is_empty() && *http == UpstreamHttp::H1 && endpoints.iter().all(understands_endpoint)
+}
+
+fn understands_endpoint(endpoint: &Endpoint) -> bool {
+    let Endpoint { host: _, port: _ } = endpoint;
+    true
+}
