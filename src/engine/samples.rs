@@ -2,6 +2,7 @@
 
 use super::{
     names::{Generation, ServiceName, VersionName},
+    split::Bucket,
     stats::latency::LatencyCounts,
 };
 
@@ -26,10 +27,21 @@ pub struct SlotSamples {
     pub sampled: Counts,
     /// Finished requests that were routed by a sticky bucket.
     pub sticky: Counts,
+    /// The buckets of sticky requests that failed, in any order, one for each failure.
+    pub sticky_failed: FailedBuckets,
     /// Latencies of both, to the response head. Requests without a response count at the time they were given up.
     pub latency: LatencyCounts,
     /// The longest run of errors that any one worker has seen in this slot, since the slot began.
     pub longest_error_run: u64,
+}
+
+/// Whose sticky requests failed: what a client that keeps failing amounts to is one failure, not many.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FailedBuckets {
+    /// One for each failure that was kept.
+    pub buckets: Vec<Bucket>,
+    /// Whether there were more failures than are kept between two drains.
+    pub is_incomplete: bool,
 }
 
 /// Finished requests and the bad ones among them.

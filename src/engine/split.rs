@@ -18,7 +18,7 @@ pub const BUCKETS: u32 = Weight::FULL.ppm();
 const IDS_TRIED_MAX: u64 = 64;
 
 /// A place in `0..BUCKETS`. A request whose bucket is under the canary's weight goes to the canary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket(u32);
 
 impl Bucket {
@@ -28,6 +28,12 @@ impl Bucket {
     #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is under BUCKETS")]
     pub const fn from_bits(bits: u64) -> Self {
         Self(((bits as u128 * BUCKETS as u128) >> 64) as u32)
+    }
+
+    /// The bucket of this number; none from [`BUCKETS`] on.
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        if number < BUCKETS { Some(Self(number)) } else { None }
     }
 
     /// The bucket's number.

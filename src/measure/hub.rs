@@ -18,7 +18,7 @@ use super::{
 };
 use crate::engine::{
     names::{Generation, ServiceName, VersionName},
-    samples::{Counts, Samples, SlotSamples},
+    samples::{Counts, FailedBuckets, Samples, SlotSamples},
     stats::latency::{BUCKETS, LatencyCounts},
     table::Table,
 };
@@ -221,7 +221,7 @@ struct Live {
 
 impl Live {
     fn new(slot: Arc<Slot>) -> Self {
-        let seen = Seen { evidence: Default::default(), latency: Box::new([0; BUCKETS]) };
+        let seen = Seen { evidence: Default::default(), latency: Box::new([0; BUCKETS]), failed: 0 };
         Self { slot, seen, configured: true }
     }
 }
@@ -230,6 +230,7 @@ impl Live {
 struct Seen {
     evidence: [Counts; 2],
     latency: Box<[u64; BUCKETS]>,
+    failed: u64,
 }
 
 /// Differences, as they are merged over workers.
@@ -240,6 +241,7 @@ struct News(BTreeMap<(ServiceName, VersionName, Generation), Merged>);
 struct Merged {
     evidence: [Counts; 2],
     latency: BTreeMap<u16, u64>,
+    failed: FailedBuckets,
     longest_error_run: u64,
 }
 
@@ -259,6 +261,9 @@ impl News {
                 *seen = total;
             }
         }
+        let failed = slot.failed_since(&mut seen.failed);
+        merged.failed.buckets.extend(failed.buckets);
+        merged.failed.is_incomplete |= failed.is_incomplete;
         merged.longest_error_run = merged.longest_error_run.max(slot.longest_error_run());
     }
 
@@ -274,6 +279,7 @@ impl News {
                 weight_generation,
                 sampled,
                 sticky,
+                sticky_failed: merged.failed,
                 latency: LatencyCounts(merged.latency.into_iter().collect()),
                 longest_error_run: merged.longest_error_run,
             }

@@ -6,9 +6,11 @@ use std::{
     time::Duration,
 };
 
+use super::failed_buckets::FailedRing;
 use crate::engine::{
     names::{Generation, Role, ServiceName, VersionName},
-    split::Reason,
+    samples::FailedBuckets,
+    split::{Bucket, Reason},
     stats::latency::{BUCKETS, bucket_of},
 };
 
@@ -110,6 +112,7 @@ pub struct Slot {
     latency_us: Cell,
     error_run: Cell,
     longest_error_run: Cell,
+    failed: FailedRing,
 }
 
 /// A request is one or the other, in one store: a reader can never see more errors than requests, between
@@ -134,6 +137,7 @@ impl Slot {
             latency_us: Cell::default(),
             error_run: Cell::default(),
             longest_error_run: Cell::default(),
+            failed: FailedRing::default(),
         }
     }
 
@@ -167,6 +171,16 @@ impl Slot {
             self.error_run.set(0);
             evidence.good.add(1);
         }
+    }
+
+    /// Keeps whose sticky request failed. Only the owning worker may call this.
+    pub fn sticky_failed(&self, bucket: Bucket) {
+        self.failed.add(bucket);
+    }
+
+    /// Whose sticky requests failed since `seen` of them, which is brought up to date.
+    pub fn failed_since(&self, seen: &mut u64) -> FailedBuckets {
+        self.failed.since(seen)
     }
 
     /// Requests routed here.

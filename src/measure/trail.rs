@@ -213,7 +213,11 @@ fn sliding(points: &[Point], reach: Duration) -> Vec<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{names::Generation, samples::SlotSamples, stats::latency::bucket_of};
+    use crate::engine::{
+        names::Generation,
+        samples::{FailedBuckets, SlotSamples},
+        stats::latency::bucket_of,
+    };
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::from_millis(1_790_000_000_000 + seconds * 1_000)
@@ -228,6 +232,7 @@ mod tests {
                 weight_generation: Generation(1),
                 sampled: Counts { requests, errors },
                 sticky: Counts::default(),
+                sticky_failed: FailedBuckets::default(),
                 latency: LatencyCounts(vec![(bucket, requests)]),
                 longest_error_run: 0,
             }],

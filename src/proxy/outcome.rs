@@ -4,7 +4,10 @@
 use std::time::{Duration, Instant};
 
 use super::routing::Choice;
-use crate::measure::slot::{Ending, Finished};
+use crate::{
+    engine::split::Reason,
+    measure::slot::{Ending, Finished},
+};
 
 /// An attempt that is not over.
 #[derive(Debug)]
@@ -60,6 +63,10 @@ impl Outcome {
 
     fn record(&mut self, ending: Ending, status: u16) {
         let Head { status, latency } = self.answered.unwrap_or_else(|| Head { status, latency: self.since.elapsed() });
+        let sticky = self.choice.bucket.filter(|_| self.choice.reason == Reason::Sticky);
+        if let Some(bucket) = sticky.filter(|_| ending.is_error()) {
+            self.choice.slot().sticky_failed(bucket);
+        }
         self.choice.slot().finished(Finished { reason: self.choice.reason, status, ending, latency });
         self.recorded = true;
     }

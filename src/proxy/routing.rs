@@ -11,7 +11,7 @@ use super::{
 use crate::{
     engine::{
         endpoint::Endpoint,
-        split::{Assignment, Reason},
+        split::{Assignment, Bucket, Reason},
         sticky::StickyId,
         table::{ServiceTable, Table, VersionTable},
     },
@@ -72,6 +72,7 @@ pub(super) struct Choice {
     version: usize,
     endpoint: usize,
     pub(super) reason: Reason,
+    pub(super) bucket: Option<Bucket>,
     pub(super) hand_out: Option<StickyId>,
 }
 
@@ -88,6 +89,7 @@ impl Choice {
             version: assignment.version,
             endpoint,
             reason: assignment.reason,
+            bucket: assignment.bucket,
             hand_out: assignment.hand_out,
         })
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::engine::{
     names::Generation,
-    samples::{Counts, Samples, SlotSamples},
+    samples::{Counts, FailedBuckets, Samples, SlotSamples},
     split::Bucket,
     stats::latency::{LatencyCounts, upper_edge},
     table::ServiceTable,
@@ -35,6 +35,7 @@ pub(super) struct Span {
 struct Request {
     ends: u64,
     slot: usize,
+    client: Bucket,
     bucket: u16,
     is_error: bool,
 }
@@ -45,6 +46,7 @@ struct Slot {
     version: usize,
     generation: Generation,
     counts: Counts,
+    failed: FailedBuckets,
     buckets: Vec<u16>,
     error_run: u64,
     longest_error_run: u64,
@@ -67,7 +69,8 @@ impl Traffic {
         let latencies = behaviours.map(|behaviour| paces.of(behaviour.pace));
         let length = Duration::from_millis(span.until - span.from).as_secs_f64();
         for _ in 0..dice.arrivals(rate * weather.rate * length) {
-            let version = table.split.version_of(Bucket::from_bits(dice.bits()));
+            let client = Bucket::from_bits(dice.bits());
+            let version = table.split.version_of(client);
             let arm = usize::from(table.canary == Some(version));
             let bucket = latencies[arm].draw(dice);
             let latency = upper_edge(usize::from(bucket));
@@ -78,7 +81,7 @@ impl Traffic {
             let arrives = Bucket::from_bits(dice.bits()).number();
             let arrives = span.from + u64::from(arrives) * length_ms / u64::from(crate::engine::split::BUCKETS);
             let taken = u64::try_from(latency.min(table.timeouts.attempt).as_millis()).unwrap_or(u64::MAX);
-            let request = Request { ends: arrives.saturating_add(taken), slot: of[arm], bucket, is_error };
+            let request = Request { ends: arrives.saturating_add(taken), slot: of[arm], client, bucket, is_error };
             if request.ends < span.until {
                 self.count(request);
             } else {
@@ -108,6 +111,7 @@ impl Traffic {
                 version,
                 generation,
                 counts: Counts::default(),
+                failed: FailedBuckets::default(),
                 buckets: Vec::new(),
                 error_run: 0,
                 longest_error_run: 0,
@@ -119,6 +123,9 @@ impl Traffic {
     fn count(&mut self, request: Request) {
         let Some(slot) = self.slots.get_mut(request.slot) else { return };
         slot.counts += Counts { requests: 1, errors: u64::from(request.is_error) };
+        if request.is_error {
+            slot.failed.buckets.push(request.client);
+        }
         slot.buckets.push(request.bucket);
         slot.error_run = if request.is_error { slot.error_run + 1 } else { 0 };
         slot.longest_error_run = slot.longest_error_run.max(slot.error_run);
@@ -140,6 +147,7 @@ impl Traffic {
                 weight_generation: slot.generation,
                 sampled,
                 sticky,
+                sticky_failed: std::mem::take(&mut slot.failed),
                 latency: sparse(&mut slot.buckets),
                 longest_error_run: slot.longest_error_run,
             });

@@ -11,7 +11,7 @@ use serin::engine::{
     memory::{EvidenceMemory, Memory, PhaseMemory},
     names::{Generation, Role, ServiceName, VersionName},
     plan::{Guard, OnNoTraffic, Pause, ServicePlan, Step, Strategy, VersionPlan, Wish},
-    samples::{Counts, Samples, SlotSamples},
+    samples::{Counts, FailedBuckets, Samples, SlotSamples},
     stats::latency::{LatencyCounts, bucket_of},
     table::{ServiceTable, Table, Timeouts},
     time::Timestamp,
@@ -202,6 +202,7 @@ impl World {
                 weight_generation: service.weight_generation,
                 sampled: Counts { requests, errors },
                 sticky: Counts::default(),
+                sticky_failed: FailedBuckets::default(),
                 latency: latency(requests),
                 longest_error_run: if errors == requests { errors } else { 0 },
             });

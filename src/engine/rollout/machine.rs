@@ -8,9 +8,10 @@ use crate::engine::{
     analysis::run::{AnalysisPhase, AnalysisRun},
     event::{Cause, EventKind},
     memory::PauseKind,
+    names::VersionName,
     plan::{OnFailure, OnNoTraffic, Pause, Step, Wish},
     samples::SlotSamples,
-    stats::share_test::ShareTest,
+    stats::share_test::{News, ShareTest},
     time::Timestamp,
     weight::Weight,
 };
@@ -162,12 +163,7 @@ impl Service {
         self.traffic.add(log.now, slots, canary.as_ref());
         if let Some(canary) = canary {
             let news = self.traffic.news(slots, &canary, &self.standing.stable.version);
-            let watched = self.rollout_mut().and_then(|rollout| rollout.test.as_mut());
-            if let Some(watched) = watched {
-                for stratum in &news {
-                    watched.test.add(stratum);
-                }
-            }
+            self.judge(&news, slots, &canary);
             self.advance(log);
         }
     }
@@ -304,6 +300,7 @@ impl Service {
         self.traffic.cut(log.now, log.generation, weight);
         if let Some(watched) = self.rollout_mut().and_then(|rollout| rollout.test.as_mut()) {
             watched.test.new_epoch();
+            watched.clients.weight_changed();
             watched.tick_from = log.now;
             watched.epoch_from = log.now;
         }
@@ -314,10 +311,23 @@ impl Service {
         let Some(watched) = self.rollout_mut().and_then(|rollout| rollout.test.as_mut()) else { return };
         if now.since(watched.epoch_from) >= EPOCH {
             watched.test.new_epoch();
+            watched.clients.new_epoch();
             (watched.tick_from, watched.epoch_from) = (now, now);
         } else if now.since(watched.tick_from) >= TICK {
             watched.test.end_tick();
             watched.tick_from = now;
+        }
+    }
+
+    /// Hands the share test what is news to it: by the draw, and from sticky clients in portions.
+    fn judge(&mut self, news: &[News], slots: &[&SlotSamples], canary: &VersionName) {
+        let Self { phase, traffic, standing, .. } = self;
+        let (Phase::Progressing(rollout) | Phase::Paused { rollout, .. }) = phase else { return };
+        let Some(watched) = rollout.test.as_mut() else { return };
+        let of_rollout = |generation| traffic.is_of_rollout(generation);
+        let portions = watched.clients.add(slots, of_rollout, canary, &standing.stable.version);
+        for news in news.iter().chain(&portions) {
+            watched.test.add(news);
         }
     }
 

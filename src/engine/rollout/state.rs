@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::traffic::Traffic;
+use super::{clients::Clients, traffic::Traffic};
 use crate::engine::{
     analysis::run::AnalysisRun,
     effect::{Decision, Effect},
@@ -75,13 +75,14 @@ pub(super) struct WatchedShares {
     pub(super) test: ShareTest,
     pub(super) tick_from: Timestamp,
     pub(super) epoch_from: Timestamp,
+    pub(super) clients: Clients,
     /// When it last learned what is slow; the epoch of time if never.
     pub(super) learned_at: Timestamp,
 }
 
 impl WatchedShares {
     pub(super) fn new(test: ShareTest, now: Timestamp) -> Self {
-        Self { test, tick_from: now, epoch_from: now, learned_at: Timestamp::default() }
+        Self { test, tick_from: now, epoch_from: now, clients: Clients::default(), learned_at: Timestamp::default() }
     }
 }
 

@@ -92,6 +92,11 @@ impl Traffic {
         news.filter(|news| news.canary.requests + news.stable.requests > 0).collect()
     }
 
+    /// Whether requests of this weight generation belong to the running rollout.
+    pub(super) fn is_of_rollout(&self, generation: Generation) -> bool {
+        self.strata.iter().any(|(of, _)| *of == generation)
+    }
+
     pub(super) fn summary(&self, version: &VersionName, now: Timestamp, window: Duration, at_least: u64) -> Summary {
         let of = self.windows.iter().find(|(name, _)| name == version);
         of.map_or_else(
