@@ -18,4 +18,5 @@ pub mod server;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
+pub mod tls;
 pub mod words;

@@ -1,24 +1,39 @@
 //! DOWN: the hand-over of decisions to the data plane. Holds the current [`Table`] behind one atomic pointer
-//! and refuses an older generation. Decides nothing and knows nobody.
+//! and refuses an older generation; holds the [`Settings`] beside it. Decides nothing and knows nobody.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+mod settings;
+
+pub use self::settings::{Limits, ListenerSettings, Settings};
 use crate::engine::table::Table;
 
-/// The published table. Cloning shares it.
+/// The published table, and the settings beside it. Cloning shares them.
 #[derive(Debug, Clone)]
 pub struct Publication {
     current: Arc<ArcSwap<Table>>,
     publishing: Arc<Mutex<()>>,
+    settings: Arc<ArcSwap<Settings>>,
 }
 
 impl Publication {
-    /// Starts with a first table.
+    /// Starts with a first table, and no settings.
     #[must_use]
     pub fn new(first: Arc<Table>) -> Self {
-        Self { current: Arc::new(ArcSwap::new(first)), publishing: Arc::new(Mutex::new(())) }
+        Self { current: Arc::new(ArcSwap::new(first)), publishing: Arc::default(), settings: Arc::default() }
+    }
+
+    /// Puts settings in force for every connection that is accepted from now on.
+    pub fn publish_settings(&self, settings: Settings) {
+        self.settings.store(Arc::new(settings));
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
     }
 
     /// Puts a table in force for every request routed from now on. False, and nothing changes, when the one

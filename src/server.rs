@@ -128,21 +128,7 @@ impl Server {
 
 fn bind_all(config: &Config) -> Result<Vec<proxy::Listening>, StartError> {
     let specs = config.listeners.iter().map(|listener| {
-        let limits = &listener.limits;
-        let spec = proxy::ListenerSpec {
-            name: listener.name.clone(),
-            addr: listener.listen,
-            fast_path: config.fast_path,
-            limits: proxy::Limits {
-                header_bytes: limits.header_bytes,
-                headers: limits.headers,
-                header_timeout: limits.header_timeout,
-                body_timeout: limits.body_timeout,
-                idle_timeout: limits.idle_timeout,
-                connections: limits.connections,
-                h2_streams: limits.h2_streams,
-            },
-        };
+        let spec = proxy::ListenerSpec { name: listener.name.clone(), addr: listener.listen };
         let (address, what) = (spec.addr, format!("listener `{}`", spec.name));
         proxy::Listening::bind(spec).map_err(|cause| StartError::Listen { address, what, cause })
     });

@@ -1,34 +1,32 @@
-//! The top of the file: where to listen, who may ask, where to remember, and which parts hold the services.
+//! The top of the file: who may ask, where to remember, and which parts hold the services.
 //! Refuses addresses that clash and an admin listener that strangers could reach without a token.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use super::{
     diagnostic::{Code, Span},
-    report::{At, Fields, Problem, Report},
+    listener,
+    report::{At, Problem, Report},
     scalar::human,
     service,
-    settings::{Admin, Config, Limits, Listener, Secret, State},
+    settings::{Admin, Config, Listener, Secret, State},
     shape, template,
     yaml::{Node, Value},
 };
 use crate::engine::table::Timeouts;
-
-/// Most listeners of a file.
-pub const LISTENERS_MAX: usize = 64;
 
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 /// Until it has been compared with the ordinary path for longer.
 const FAST_PATH_DEFAULT: bool = false;
 const SECOND: Duration = Duration::from_secs(1);
 /// What any wait of a client or upstream may be.
-const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
+pub(super) const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
 
 /// Where a running process answers and keeps its state, as far as the file says so: also from a file that is refused for
 /// other reasons, since a person who asks for the status has not always mended the file first.
@@ -47,7 +45,7 @@ pub fn reach(root: &Node, folder: &Path) -> Option<(Admin, State)> {
 pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let at = At::root(root);
     let fields = report.fields(&at, &shape::FILE)?;
-    let listeners = listeners(&fields, report);
+    let listeners = listener::listeners(&fields, folder, report);
     let workers = fields.get("workers").map(|at| workers(&at, report));
     let metrics = fields.get("metrics").and_then(|at| metrics(&at, report));
     let admin = admin(fields.get("admin").as_ref(), report);
@@ -82,61 +80,6 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     })
 }
 
-fn listeners(file: &Fields<'_>, report: &mut Report) -> Vec<(Listener, Span)> {
-    let help = "say where clients come in: `listen: 0.0.0.0:8080`";
-    match (file.get("listen"), file.get("listeners")) {
-        (None, None) => report.missing(file.at(), "listen", help),
-        (Some(short), Some(long)) => {
-            report
-                .error(Code::Conflict, &long.key_span, "`listen` and `listeners` exclude each other")
-                .related(&short.key_span, "the short form is here")
-                .help("keep one; `listen: ADDRESS` is short for one entry of `listeners`");
-        }
-        (Some(short), None) => {
-            let listener = |listen| Listener { name: "default".to_owned(), listen, limits: Limits::default() };
-            return report.address(&short).map(|listen| (listener(listen), short.span())).into_iter().collect();
-        }
-        (None, Some(long)) => {
-            let items = report.items(&long, LISTENERS_MAX).unwrap_or_default();
-            let read: Vec<_> = items.iter().filter_map(|at| listener(at, report)).collect();
-            for (index, (this, span)) in read.iter().enumerate() {
-                if let Some((_, first)) = read[..index].iter().find(|(other, _)| other.name == this.name) {
-                    let message = format!("two listeners are named `{}`", this.name);
-                    report.error(Code::Conflict, span, message).related(first, "the first is here");
-                }
-            }
-            return read;
-        }
-    }
-    Vec::new()
-}
-
-fn listener(at: &At<'_>, report: &mut Report) -> Option<(Listener, Span)> {
-    let fields = report.fields(at, &shape::LISTENER)?;
-    let listen = fields.need(report, "listen", "say which address: `listen: 0.0.0.0:8080`");
-    let span = listen.as_ref().map(At::span);
-    let listen = listen.and_then(|at| report.address(&at));
-    let name = fields
-        .need(report, "name", "a listener's name is its label in logs and metrics: `name: http`")
-        .and_then(|at| service::name(&at, report));
-    if let Some(at) = fields.get("http") {
-        both_protocols(&at, report);
-    }
-    let limits = fields.get("limits").map_or(Some(Limits::default()), |at| limits(&at, report));
-    Some((Listener { name: name?, listen: listen?, limits: limits? }, span?))
-}
-
-/// A listener tells HTTP/1.1 and HTTP/2 apart by the first bytes; speaking only one of them comes later.
-fn both_protocols(at: &At<'_>, report: &mut Report) {
-    let Some(items) = report.items(at, 2) else { return };
-    let words: Vec<_> = items.iter().filter_map(|item| report.word(item, &[("h1", 1), ("h2", 2)])).collect();
-    if words.len() == items.len() && !(words.contains(&1) && words.contains(&2)) {
-        report
-            .error(Code::NotSupportedYet, &at.key_span, "a listener for one protocol alone is not supported yet")
-            .help("write `http: [h1, h2]`, or leave it out, which means the same");
-    }
-}
-
 /// There is no access log yet, so it can only be off.
 fn access_log(at: &At<'_>, report: &mut Report) {
     let Some(fields) = report.fields(at, &shape::ACCESS_LOG) else { return };
@@ -146,27 +89,6 @@ fn access_log(at: &At<'_>, report: &mut Report) {
             .error(Code::NotSupportedYet, &format.span(), "an access log is not supported yet")
             .help("write `format: off`, or leave `accessLog` out, which means the same");
     }
-}
-
-fn limits(at: &At<'_>, report: &mut Report) -> Option<Limits> {
-    let fields = report.fields(at, &shape::LIMITS)?;
-    let base = Limits::default();
-    let header_bytes = fields.get("headerBytes").map(|at| report.size(&at, 8 << 10..=1 << 20));
-    let headers = fields.get("headers").map(|at| report.whole(&at, 1..=1_000));
-    let header_timeout = fields.get("headerTimeout").map(|at| report.duration(&at, WAIT));
-    let body_timeout = fields.get("bodyTimeout").map(|at| report.duration(&at, WAIT));
-    let idle_timeout = fields.get("idleTimeout").map(|at| report.duration(&at, WAIT));
-    let connections = fields.get("connections").map(|at| report.whole(&at, 1..=1_000_000));
-    let h2_streams = fields.get("h2Streams").map(|at| report.whole(&at, 1..=10_000));
-    Some(Limits {
-        header_bytes: header_bytes.unwrap_or(Some(base.header_bytes))?,
-        headers: headers.map_or(Some(base.headers), |n| usize::try_from(n?).ok())?,
-        header_timeout: header_timeout.unwrap_or(Some(base.header_timeout))?,
-        body_timeout: body_timeout.unwrap_or(Some(base.body_timeout))?,
-        idle_timeout: idle_timeout.unwrap_or(Some(base.idle_timeout))?,
-        connections: connections.map_or(Some(base.connections), |n| usize::try_from(n?).ok())?,
-        h2_streams: h2_streams.map_or(Some(base.h2_streams), |n| u32::try_from(n?).ok())?,
-    })
 }
 
 fn workers(at: &At<'_>, report: &mut Report) -> Option<usize> {
@@ -269,12 +191,15 @@ fn state(at: Option<&At<'_>>, folder: &Path, report: &mut Report) -> Option<Stat
     let fields = report.fields(at, &shape::STATE)?;
     let dir = fields.get("dir").map(|at| report.filled(&at, "a folder such as `./serin-state`"));
     let max_age = fields.get("maxAge").map(|at| report.duration(&at, SECOND..=Duration::from_hours(366 * 24)));
-    // `./x` is `x`: the path is shown to people.
-    let below = |dir: String| folder.join(Path::new(&dir).strip_prefix(".").unwrap_or(Path::new(&dir)));
     Some(State {
-        dir: dir.map_or(Some(base.dir), |dir| dir.map(below))?,
+        dir: dir.map_or(Some(base.dir), |dir| dir.map(|dir| below(folder, &dir)))?,
         max_age: max_age.unwrap_or(Some(base.max_age))?,
     })
+}
+
+/// A path relative to the folder; `./x` is `x`, since it is shown to people.
+pub(super) fn below(folder: &Path, path: &str) -> PathBuf {
+    folder.join(Path::new(path).strip_prefix(".").unwrap_or(Path::new(path)))
 }
 
 /// The timeouts of the only route.

@@ -6,6 +6,7 @@ mod corpus;
 mod diagnostic;
 mod file;
 mod guard;
+mod listener;
 pub mod manual;
 mod mask;
 mod report;

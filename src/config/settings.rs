@@ -2,10 +2,13 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::engine::{
-    address::Network,
-    plan::{Plan, ServicePlan},
-    route::Routes,
+use crate::{
+    engine::{
+        address::Network,
+        plan::{Plan, ServicePlan},
+        route::Routes,
+    },
+    tls::Protocols,
 };
 
 /// A whole checked file.
@@ -47,8 +50,38 @@ pub struct Listener {
     pub name: String,
     /// Its address.
     pub listen: SocketAddr,
+    /// The versions of HTTP that it speaks.
+    pub http: Protocols,
+    /// TLS; none is plain.
+    pub tls: Option<Tls>,
     /// What one client may take.
     pub limits: Limits,
+}
+
+impl Listener {
+    /// As the short form means it.
+    #[must_use]
+    pub fn at(listen: SocketAddr) -> Self {
+        Self { name: "default".to_owned(), listen, http: Protocols::BOTH, tls: None, limits: Limits::default() }
+    }
+}
+
+/// The files of a listener's TLS; each was read and is sound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// At least one; the first is for clients that name no host.
+    pub certificates: Vec<CertificateFiles>,
+    /// Who says who a client is; none: nobody is asked.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// A certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate with its chain.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }
 
 /// Limits of a listener.

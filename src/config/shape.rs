@@ -30,7 +30,9 @@ macro_rules! shapes {
 shapes! {
     FILE = "" { listen listeners workers metrics admin state accessLog fastPath routes services analysisTemplates }
         later { trust tracing concurrentRollouts notify fleet }
-    LISTENER = "listeners[]" { name listen http limits } later { tls proxyProtocol }
+    LISTENER = "listeners[]" { name listen http tls limits } later { proxyProtocol }
+    LISTENER_TLS = "listeners[].tls" { certificates clientCa } later {}
+    CERTIFICATE = "listeners[].tls.certificates[]" { cert key } later {}
     LIMITS = "listeners[].limits" { headerBytes headers headerTimeout bodyTimeout idleTimeout connections h2Streams } later {}
     METRICS = "metrics" { listen } later { compat }
     ADMIN = "admin" { listen readToken writeToken } later {}

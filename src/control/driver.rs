@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use super::{
+    edge::{Edge, same_places},
     effects::{Alarm, Hands},
     handle::{CommandError, ConfigStatus, HISTORY_MAX, Handle, Message, ReloadError, Shared},
     source::Source,
@@ -51,6 +52,7 @@ pub struct Driver {
     inbox: mpsc::Receiver<Message>,
     source: Source,
     watcher: Watcher,
+    edge: Edge,
     saved: Timestamp,
 }
 
@@ -76,6 +78,9 @@ pub enum StartError {
     /// What was decided first could not be written.
     #[error("the state folder cannot be written: {0}")]
     Storage(String),
+    /// A certificate, a key or an authority cannot be used.
+    #[error("{0}")]
+    Settings(String),
     /// No thread to watch the file.
     #[error("the file cannot be watched: {0}")]
     Watch(#[from] io::Error),
@@ -104,6 +109,7 @@ impl Driver {
         let mut effects = Vec::new();
         engine.apply(Input::Configure(source.config.plan()), now, &mut effects)?;
         let publication = Publication::new(engine.table());
+        let edge = Edge::start(&source.config, publication.clone()).map_err(StartError::Settings)?;
         let path = source.path.display().to_string();
         let status = ConfigStatus { path, loaded: now, loads: 1, failures: 0, error: None, needs_restart: Vec::new() };
         let surplus = recovered.history.len().saturating_sub(HISTORY_MAX);
@@ -112,7 +118,7 @@ impl Driver {
         let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
         let remembers = hands.remembered().sequence > 0;
         let started = hands.carry_out(effects);
-        let mut driver = Self { engine, hands, reader, clock, shared, inbox, source, watcher, saved: now };
+        let mut driver = Self { engine, hands, reader, clock, shared, inbox, source, watcher, edge, saved: now };
         match started {
             Ok(_) => {}
             // A full disk must not take down what is known to be stable.
@@ -150,6 +156,7 @@ impl Driver {
             self.saved = now;
             self.hands.save_evidence(&self.engine.evidence(), now);
             self.hands.retry();
+            self.look_at_certificates();
         }
         self.show();
     }
@@ -208,6 +215,19 @@ impl Driver {
         self.hands.carry_out_unremembered(effects);
     }
 
+    /// New certificates are taken up without the file being saved.
+    fn look_at_certificates(&mut self) {
+        if !self.edge.files_changed() {
+            return;
+        }
+        if self.shared.config.load().error.is_some() {
+            // A file that was refused for its certificates may be right by now.
+            let _shown = self.reload();
+        } else {
+            self.edge.read_again();
+        }
+    }
+
     /// Reads the file again. On refusal everything stays as it is, and the status says why.
     fn reload(&mut self) -> Result<(), String> {
         let outcome = self.try_reload();
@@ -218,8 +238,10 @@ impl Driver {
     /// Gives what of the file waits for a restart.
     fn try_reload(&mut self) -> Result<Vec<&'static str>, String> {
         let source = Source::read(&self.source.path).map_err(|diagnostics| diagnostics.to_string())?;
+        let edge = self.edge.prepare(&source.config)?;
         let outcome = self.apply(Input::Configure(source.config.plan()), self.clock.now());
         outcome.map_err(|error| error.to_string())?;
+        self.edge.put_in_force(edge);
         let later = needs_restart(&self.source.config, &source.config);
         if !later.is_empty() {
             warn!("a restart is needed before these changes are in force: {}", later.join(", "));
@@ -269,7 +291,7 @@ fn stale(recovered: &store::Recovered, now: Timestamp, max_age: Duration) -> Opt
 /// Settings that only a new process takes up.
 fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
     let changes = [
-        ("listeners", before.listeners != after.listeners),
+        ("listeners", !same_places(&before.listeners, &after.listeners)),
         ("workers", before.workers != after.workers),
         ("metrics", before.metrics != after.metrics),
         ("admin", before.admin != after.admin),

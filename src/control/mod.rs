@@ -1,6 +1,7 @@
 //! DRIVE. Feeds the engine with inputs and time, carries out its effects in order. Holds no rule about rollouts.
 
 pub mod driver;
+mod edge;
 mod effects;
 pub mod handle;
 pub mod source;

@@ -18,6 +18,10 @@ pub enum RefusedReason {
     BodyTimeout,
     /// `CONNECT` or `TRACE`. The client's fault.
     UnsupportedMethod,
+    /// A TLS handshake that failed, or was not done in time. The client's fault.
+    TlsHandshake,
+    /// A request for a host that belongs to a connection made with another certificate. The client's fault.
+    Misdirected,
     /// The listener's limit of open connections was reached.
     ConnectionLimit,
     /// The worker's limit of requests under way was reached.
@@ -30,13 +34,15 @@ pub enum RefusedReason {
 
 impl RefusedReason {
     /// All reasons, in the order of their cells.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::BadRequest,
         Self::HeaderTooLarge,
         Self::HeaderTimeout,
         Self::BrokenBody,
         Self::BodyTimeout,
         Self::UnsupportedMethod,
+        Self::TlsHandshake,
+        Self::Misdirected,
         Self::ConnectionLimit,
         Self::RequestLimit,
         Self::NoService,
@@ -53,6 +59,8 @@ impl RefusedReason {
             Self::BrokenBody => "broken_body",
             Self::BodyTimeout => "body_timeout",
             Self::UnsupportedMethod => "unsupported_method",
+            Self::TlsHandshake => "tls_handshake",
+            Self::Misdirected => "misdirected",
             Self::ConnectionLimit => "connection_limit",
             Self::RequestLimit => "request_limit",
             Self::NoService => "no_service",

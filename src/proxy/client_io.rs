@@ -12,10 +12,9 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::transport::Transport;
 
 /// Whether bytes have moved since the last look. Shared, as an upgraded connection must be `Send`; written by one thread.
 #[derive(Debug, Default)]
@@ -49,13 +48,13 @@ impl Activity {
 /// The socket.
 #[derive(Debug)]
 pub(super) struct ClientIo {
-    stream: TcpStream,
+    stream: Transport,
     unread: BytesMut,
     activity: Arc<Activity>,
 }
 
 impl ClientIo {
-    pub(super) fn new(stream: TcpStream, unread: BytesMut, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(stream: Transport, unread: BytesMut, activity: Arc<Activity>) -> Self {
         Self { stream, unread, activity }
     }
 }

@@ -1,11 +1,10 @@
-//! One client's connection: HTTP/1 or HTTP/2 told apart by its first bytes, hyper as the server, and the deadlines
+//! One client's connection: once it is open, hyper as the server of HTTP/1 or HTTP/2, and the deadlines
 //! that hyper leaves open: first byte, head, idle, and a client that does not take its answer.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     convert::Infallible,
     future::{Future, poll_fn},
-    io,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
@@ -15,18 +14,16 @@ use std::{
     time::Duration,
 };
 
-use bytes::BytesMut;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use tokio::{io::AsyncReadExt, net::TcpStream};
+use tokio::net::TcpStream;
 
 use super::{
-    Limits,
     body::ResponseBody,
     client_io::{Activity, ClientIo},
     deadline::Coarse,
@@ -34,15 +31,17 @@ use super::{
     fast,
     forward::forward,
     listener::{Accepted, Admission},
-    view,
+    opening,
+    origin::Origin,
+    transport::Transport,
     worker::{LocalExec, Worker},
 };
-use crate::{engine::address::Address, measure::RefusedReason};
+use crate::{
+    engine::address::Address,
+    measure::RefusedReason,
+    publish::{Limits, ListenerSettings},
+};
 
-/// What an HTTP/2 client sends first (RFC 9113 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Enough for most request heads to come in with the first read.
-const FIRST_READ: usize = 4 * 1024;
 /// How long a tunnel may be silent both ways.
 const TUNNEL_IDLE: Duration = Duration::from_hours(1);
 /// Largest `headers` limit for which hyper parses heads on the stack.
@@ -54,10 +53,9 @@ pub(super) struct Conn {
     worker: Rc<Worker>,
     number: u64,
     peer: SocketAddr,
-    /// The peer's address, for `X-Forwarded-For`.
-    client: HeaderValue,
-    address: Address,
-    limits: Limits,
+    /// Known once the connection is open.
+    origin: OnceCell<Origin>,
+    settings: ListenerSettings,
     activity: Arc<Activity>,
     stage: Cell<Stage>,
     /// When the silence that is waited for now is too long.
@@ -71,6 +69,8 @@ pub(super) struct Conn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    /// Within a TLS handshake.
+    Handshake,
     /// Nothing whole has come yet.
     Opening,
     /// HTTP/1, between two requests.
@@ -92,40 +92,27 @@ enum Order {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
-    let Ok(mut stream) = TcpStream::from_std(accepted.stream) else { return };
+    let Ok(stream) = TcpStream::from_std(accepted.stream) else { return };
     if stream.set_nodelay(true).is_err() {
         return; // It is gone already.
     }
-    let conn = Conn::new(&worker, accepted.peer, accepted.limits, accepted.admission);
-    let mut unread = BytesMut::with_capacity(FIRST_READ);
-    let Some(Ok(Some(is_http2))) = conn.unless_ended(sniff(&mut stream, &mut unread)).await else { return };
-    if accepted.fast_path && !is_http2 {
-        match conn.unless_ended(unless_it_panics(fast::serve(&conn, &mut stream, &unread))).await {
-            Some(Some(Some(left))) => unread = left,
+    let conn = Conn::new(&worker, accepted.peer, accepted.settings, accepted.admission);
+    let Some(Some(mut opened)) = conn.unless_ended(opening::open(&conn, stream)).await else { return };
+    if let Transport::Plain(stream) = &mut opened.transport
+        && !opened.is_http2
+        && fast::understands_listener(conn.settings())
+    {
+        match conn.unless_ended(unless_it_panics(fast::serve(&conn, stream, &opened.unread))).await {
+            Some(Some(Some(left))) => opened.unread = left,
             Some(None) => return conn.panicked(),
             None | Some(Some(None)) => return,
         }
     }
-    let io = TokioIo::new(ClientIo::new(stream, unread, Arc::clone(&conn.activity)));
+    let is_http2 = opened.is_http2;
+    let io = TokioIo::new(ClientIo::new(opened.transport, opened.unread, Arc::clone(&conn.activity)));
     let ended = if is_http2 { serve_http2(&conn, io).await } else { serve_http1(&conn, io).await };
     if let Some(Err(error)) = ended {
         conn.count_client_error(&error);
-    }
-}
-
-/// Whether this is HTTP/2; none when the client left without a word.
-async fn sniff(stream: &mut TcpStream, unread: &mut BytesMut) -> io::Result<Option<bool>> {
-    loop {
-        if stream.read_buf(unread).await? == 0 {
-            return Ok(None);
-        }
-        let known = unread.len().min(PREFACE.len());
-        if unread[..known] != PREFACE[..known] {
-            return Ok(Some(false));
-        }
-        if known == PREFACE.len() {
-            return Ok(Some(true));
-        }
     }
 }
 
@@ -134,10 +121,10 @@ async fn serve_http1(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
     server
         .header_read_timeout(None)
         .auto_date_header(false)
-        .max_header_size(conn.limits.header_bytes)
-        .max_buf_size(conn.limits.header_bytes.max(128 * 1024));
-    if conn.limits.headers > HEADERS_ON_STACK {
-        server.max_headers(conn.limits.headers);
+        .max_header_size(conn.limits().header_bytes)
+        .max_buf_size(conn.limits().header_bytes.max(128 * 1024));
+    if conn.limits().headers > HEADERS_ON_STACK {
+        server.max_headers(conn.limits().headers);
     }
     let service = service_fn(|request| answer(Rc::clone(conn), request));
     let connection = pin!(server.serve_connection(io, service).with_upgrades());
@@ -146,11 +133,11 @@ async fn serve_http1(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
 
 async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Result<()>> {
     conn.stage.set(Stage::Http2);
-    conn.quiet_until.set(conn.worker.ticks.in_future(conn.limits.idle_timeout));
-    let header_list = u32::try_from(conn.limits.header_bytes).unwrap_or(u32::MAX);
+    conn.quiet_until.set(conn.worker.ticks.in_future(conn.limits().idle_timeout));
+    let header_list = u32::try_from(conn.limits().header_bytes).unwrap_or(u32::MAX);
     let mut server = http2::Builder::new(LocalExec);
     server
-        .max_concurrent_streams(conn.limits.h2_streams)
+        .max_concurrent_streams(conn.limits().h2_streams)
         .initial_stream_window_size(64 * 1024)
         .initial_connection_window_size(1024 * 1024)
         .max_send_buf_size(64 * 1024)
@@ -182,18 +169,16 @@ async fn unless_it_panics<F: Future>(future: F) -> Option<F::Output> {
 }
 
 impl Conn {
-    fn new(worker: &Rc<Worker>, peer: SocketAddr, limits: Limits, admission: Admission) -> Rc<Self> {
-        let ip = peer.ip().to_canonical().to_string();
+    fn new(worker: &Rc<Worker>, peer: SocketAddr, settings: ListenerSettings, admission: Admission) -> Rc<Self> {
         let conn = Rc::new(Self {
             worker: Rc::clone(worker),
             number: worker.next_connection(),
             peer,
-            client: HeaderValue::from_str(&ip).unwrap_or_else(|_| HeaderValue::from_static("unknown")),
-            address: view::address(peer.ip()),
-            limits,
+            origin: OnceCell::new(),
             activity: Arc::default(),
             stage: Cell::new(Stage::Opening),
-            quiet_until: Cell::new(worker.ticks.in_future(limits.header_timeout)),
+            quiet_until: Cell::new(worker.ticks.in_future(settings.limits.header_timeout)),
+            settings,
             streams: Cell::new(0),
             waiting_for_upstream: Cell::new(0),
             order: Cell::new(if worker.is_draining() { Order::End } else { Order::Serve }),
@@ -208,17 +193,29 @@ impl Conn {
         &self.worker
     }
 
+    /// The client's address.
     pub(super) fn peer(&self) -> SocketAddr {
-        self.peer
+        self.origin.get().map_or(self.peer, Origin::peer)
     }
 
-    pub(super) fn client(&self) -> &HeaderValue {
-        &self.client
+    /// Where the connection comes from, and how.
+    pub(super) fn origin(&self) -> &Origin {
+        self.origin.get_or_init(|| Origin::plain(self.peer))
     }
 
-    /// The peer's address, as a number.
+    /// Says once where the connection comes from.
+    pub(super) fn comes_from(&self, origin: Origin) {
+        // It is said once, by the opening.
+        drop(self.origin.set(origin));
+    }
+
+    pub(super) fn settings(&self) -> &ListenerSettings {
+        &self.settings
+    }
+
+    /// The client's address, as a number.
     pub(super) fn address(&self) -> Address {
-        self.address
+        self.origin().address()
     }
 
     pub(super) fn activity(&self) -> &Activity {
@@ -231,7 +228,12 @@ impl Conn {
     }
 
     pub(super) fn limits(&self) -> &Limits {
-        &self.limits
+        &self.settings.limits
+    }
+
+    /// Whether a TLS handshake is what is waited for.
+    pub(super) fn is_in_handshake(&self, is: bool) {
+        self.stage.set(if is { Stage::Handshake } else { Stage::Opening });
     }
 
     /// Counts a request as under way on this connection until the guard is dropped. False when the worker has too many.
@@ -262,26 +264,32 @@ impl Conn {
             Stage::Tunnel => {}
             // The request has deadlines of its own while the upstream is waited for.
             _ if self.waiting_for_upstream.get() > 0 => return,
-            _ if self.streams.get() > 0 && wrote => self.quiet_until.set(ticks.in_future(self.limits.idle_timeout)),
+            _ if self.streams.get() > 0 && wrote => self.quiet_until.set(ticks.in_future(self.limits().idle_timeout)),
             Stage::Idle if self.streams.get() == 0 && read => {
                 self.stage.set(Stage::Head);
-                self.quiet_until.set(ticks.in_future(self.limits.header_timeout));
+                self.quiet_until.set(ticks.in_future(self.limits().header_timeout));
             }
             _ => {}
         }
         if ticks.now() < self.quiet_until.get() {
             return;
         }
-        if self.streams.get() == 0 && matches!(self.stage.get(), Stage::Opening | Stage::Head) {
-            self.worker.count_refused(RefusedReason::HeaderTimeout);
-            self.worker.log.refused(self.peer, RefusedReason::HeaderTimeout, "no whole request head in time");
+        if self.streams.get() == 0 {
+            match self.stage.get() {
+                Stage::Handshake => self.refuse(RefusedReason::TlsHandshake, "no TLS handshake in time"),
+                Stage::Opening | Stage::Head => {
+                    self.refuse(RefusedReason::HeaderTimeout, "no whole request head in time");
+                }
+                Stage::Idle | Stage::Http2 | Stage::Tunnel => {}
+            }
         }
         self.give_order(Order::End);
     }
 
     /// Takes no further requests: `Connection: close` or GOAWAY, and an end at once where nothing is under way.
     pub(super) fn drain(&self) {
-        let nothing_came = self.streams.get() == 0 && matches!(self.stage.get(), Stage::Opening | Stage::Idle);
+        let nothing_came =
+            self.streams.get() == 0 && matches!(self.stage.get(), Stage::Handshake | Stage::Opening | Stage::Idle);
         self.give_order(if nothing_came && !self.activity.take_read() { Order::End } else { Order::Drain });
     }
 
@@ -328,7 +336,7 @@ impl Conn {
 
     /// A fault in the proxy itself, which must not end more than this request.
     fn panicked(&self) {
-        tracing::error!(fault = "proxy", client = %self.peer, "a request made the proxy panic");
+        tracing::error!(fault = "proxy", client = %self.peer(), "a request made the proxy panic");
         self.worker.count_refused(RefusedReason::Panic);
     }
 
@@ -352,8 +360,13 @@ impl Conn {
         } else {
             return; // It went away.
         };
+        self.refuse(reason, &error.to_string());
+    }
+
+    /// Counts and logs that the client got no further.
+    pub(super) fn refuse(&self, reason: RefusedReason, cause: &str) {
         self.worker.count_refused(reason);
-        self.worker.log.refused(self.peer, reason, &error.to_string());
+        self.worker.log.refused(self.peer(), reason, cause);
     }
 }
 
@@ -378,7 +391,7 @@ impl StreamGuard {
             let waiting = &self.conn.waiting_for_upstream;
             waiting.set(if waits { waiting.get() + 1 } else { waiting.get().saturating_sub(1) });
             if !waits {
-                self.conn.quiet_until.set(self.conn.worker.ticks.in_future(self.conn.limits.idle_timeout));
+                self.conn.quiet_until.set(self.conn.worker.ticks.in_future(self.conn.limits().idle_timeout));
             }
         }
         before
@@ -392,7 +405,7 @@ impl Drop for StreamGuard {
         conn.streams.set(conn.streams.get().saturating_sub(1));
         conn.worker.request_ends();
         if conn.streams.get() == 0 {
-            conn.quiet_until.set(conn.worker.ticks.in_future(conn.limits.idle_timeout));
+            conn.quiet_until.set(conn.worker.ticks.in_future(conn.limits().idle_timeout));
             // What came in so far was this request.
             conn.activity.take_read();
         }

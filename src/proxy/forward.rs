@@ -37,6 +37,11 @@ const NO_SERVICE: Refusal =
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, RefusedReason::NoService, "no service is configured");
 const TOO_MANY: Refusal =
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, RefusedReason::RequestLimit, "too many requests under way");
+const MISDIRECTED: Refusal = Refusal::new(
+    StatusCode::MISDIRECTED_REQUEST,
+    RefusedReason::Misdirected,
+    "this host belongs to a connection of its own",
+);
 const BROKEN_BODY: Refusal = Refusal::new(StatusCode::BAD_REQUEST, RefusedReason::BrokenBody, "malformed request body");
 const SILENT_BODY: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, RefusedReason::BodyTimeout, "the request body came too slowly");
@@ -51,6 +56,9 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     if let Err(refusal) = check::request(&head, conn.limits().headers) {
         return refuse(conn, refusal, stream);
     }
+    if conn.origin().is_misdirected(&head) {
+        return refuse(conn, MISDIRECTED, stream);
+    }
     let worker = conn.worker();
     let routing = worker.routing();
     let Some(claims) = routing.service().map(|service| Claims::of(service, &view::of(&head, conn.address()))) else {
@@ -61,7 +69,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
 
     let on_upgrade = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let hop = headers::for_upstreams(&mut head, conn.client());
+    let hop = headers::for_upstreams(&mut head, conn.origin());
     let (body, upload) = request_body(conn, body);
     let waiting = Waiting::begin(&worker.ticks, choice.service().timeouts);
     let mut journey = Journey { worker, claims, head, hop, waiting, upload };
@@ -310,7 +318,6 @@ fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<Re
 }
 
 fn refuse(conn: &Conn, refusal: Refusal, stream: StreamGuard) -> Response<ResponseBody> {
-    conn.worker().count_refused(refusal.reason);
-    conn.worker().log.refused(conn.peer(), refusal.reason, refusal.text);
+    conn.refuse(refusal.reason, refusal.text);
     refusal.answer(stream)
 }

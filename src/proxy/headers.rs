@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, header, request::Parts, uri};
 
-use super::{check, cookie};
+use super::{check, cookie, origin::Origin};
 use crate::engine::endpoint::Endpoint;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -24,7 +24,7 @@ pub(super) struct Hop {
 
 /// Makes a checked request head ready for any upstream: without the client's hop, and with where it came from.
 /// Nobody's word about earlier hops is believed.
-pub(super) fn for_upstreams(head: &mut Parts, client: &HeaderValue) -> Hop {
+pub(super) fn for_upstreams(head: &mut Parts, origin: &Origin) -> Hop {
     let hop = take_hop(head);
     strip_claims(&mut head.headers);
     if head.version == Version::HTTP_10 {
@@ -38,8 +38,8 @@ pub(super) fn for_upstreams(head: &mut Parts, client: &HeaderValue) -> Hop {
     if head.uri.authority().is_some() {
         head.uri = check::origin_form(&head.uri);
     }
-    head.headers.insert(FORWARDED_FOR, client.clone());
-    head.headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+    head.headers.insert(FORWARDED_FOR, origin.client().clone());
+    head.headers.insert(FORWARDED_PROTO, HeaderValue::from_static(origin.scheme()));
     if let Some(host) = head.headers.get(header::HOST).cloned() {
         head.headers.insert(FORWARDED_HOST, host);
     }
@@ -211,7 +211,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (mut head, ()) = request.body(()).unwrap().into_parts();
-        let hop = for_upstreams(&mut head, &HeaderValue::from_static("192.0.2.7"));
+        let hop = for_upstreams(&mut head, &Origin::plain(([192, 0, 2, 7], 1).into()));
         (head, hop)
     }
 

@@ -21,8 +21,11 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Limits, ListenerSpec, fast, worker::Order};
-use crate::measure::{Hub, RefusedReason};
+use super::{ListenerSpec, worker::Order};
+use crate::{
+    measure::{Hub, RefusedReason},
+    publish::{ListenerSettings, Publication},
+};
 
 /// Handshakes that the kernel holds for us.
 const BACKLOG: i32 = 1024;
@@ -37,8 +40,7 @@ charset=utf-8\r\nserin-error: connection_limit\r\ncontent-length: 21\r\n\r\ntoo 
 pub(super) struct Accepted {
     pub(super) stream: StdStream,
     pub(super) peer: SocketAddr,
-    pub(super) fast_path: bool,
-    pub(super) limits: Limits,
+    pub(super) settings: ListenerSettings,
     pub(super) admission: Admission,
 }
 
@@ -81,22 +83,29 @@ pub(super) fn bind(spec: &ListenerSpec) -> io::Result<StdListener> {
     Ok(StdListener::from(socket))
 }
 
+/// What all listeners look at.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) publication: Publication,
+    pub(super) hub: Arc<Hub>,
+}
+
 /// Starts the accepting thread. It ends, and its sockets close, once `stop` is dropped or set.
 pub(super) fn start(
     listeners: Vec<(ListenerSpec, StdListener)>,
     workers: Vec<Target>,
-    hub: Arc<Hub>,
+    shared: Shared,
     stop: watch::Receiver<bool>,
 ) -> io::Result<thread::JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
         runtime.block_on(async {
             let mut accepting = JoinSet::new();
-            for (spec, socket) in listeners {
-                let (workers, hub, mut stop) = (workers.clone(), Arc::clone(&hub), stop.clone());
+            for (index, (spec, socket)) in listeners.into_iter().enumerate() {
+                let (workers, shared, mut stop) = (workers.clone(), shared.clone(), stop.clone());
                 accepting.spawn(async move {
                     tokio::select! {
-                        error = accept_all(&spec, socket, &workers, &hub) => {
+                        error = accept_all(index, &spec, socket, &workers, &shared) => {
                             tracing::error!(listener = spec.name, %error, "cannot accept");
                         }
                         _ = stop.wait_for(|stop| *stop) => {}
@@ -109,28 +118,36 @@ pub(super) fn start(
 }
 
 /// Accepts for ever; an error when the socket cannot be used at all.
-async fn accept_all(spec: &ListenerSpec, socket: StdListener, workers: &[Target], hub: &Hub) -> io::Error {
+async fn accept_all(
+    index: usize,
+    spec: &ListenerSpec,
+    socket: StdListener,
+    workers: &[Target],
+    shared: &Shared,
+) -> io::Error {
     let listener = match TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(error) => return error,
     };
     let open = Arc::new(AtomicUsize::new(0));
-    let fast_path = fast::understands_listener(spec);
     let mut exhausted = false;
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 exhausted = false;
-                if open.load(Relaxed) >= spec.limits.connections {
-                    hub.refused(0, RefusedReason::ConnectionLimit);
+                let Some(settings) = shared.publication.settings().listeners.get(index).cloned() else { continue };
+                if open.load(Relaxed) >= settings.limits.connections {
+                    shared.hub.refused(0, RefusedReason::ConnectionLimit);
                     // As far as it goes at once: a client that does not read is none to wait for.
-                    drop(stream.try_write(FULL));
+                    if settings.tls.is_none() {
+                        drop(stream.try_write(FULL));
+                    }
                     continue;
                 }
                 let Some((orders, load)) = least_loaded(workers) else { continue };
                 let Ok(stream) = stream.into_std() else { continue };
                 let admission = Admission::new([&open, load]);
-                let accepted = Accepted { stream, peer, fast_path, limits: spec.limits, admission };
+                let accepted = Accepted { stream, peer, settings, admission };
                 // A worker that goes at this moment drops it, and with it the connection.
                 drop(orders.send(Order::Serve(accepted)));
             }

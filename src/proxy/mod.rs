@@ -3,7 +3,7 @@
 //!
 //! [`forward`](self) is the life of a request, top to bottom. What the proxy answers itself is one line of plain text
 //! with a [`serin-error`](REASON_HEADER) field that holds the reason: a word of
-//! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 408, 417, 431, 501: the client's fault;
+//! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 408, 417, 421, 431, 501: the client's fault;
 //! 500, 503: the proxy's own), or of [`Ending`](crate::measure::slot::Ending) where a version failed (502, 504).
 //!
 //! Of informational answers only 100 and 101 pass; 103 is dropped, as hyper's server cannot send it.
@@ -17,6 +17,7 @@ use std::{
 
 use tokio::sync::{oneshot, watch};
 
+pub use crate::publish::Limits;
 use crate::{measure::Hub, publish::Publication};
 
 mod body;
@@ -32,34 +33,18 @@ mod forward;
 mod headers;
 mod http1;
 mod listener;
+mod opening;
+mod origin;
 mod outcome;
 mod pool;
 mod routing;
+mod transport;
 mod upgrade;
 mod upstream;
 mod view;
 mod worker;
 
 pub use error::REASON_HEADER;
-
-/// What one client may take. Deadlines hold to within half a second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Largest request head, in bytes.
-    pub header_bytes: usize,
-    /// Most header fields of a request.
-    pub headers: usize,
-    /// From the first byte awaited to a whole request head.
-    pub header_timeout: Duration,
-    /// Longest silence within a request body.
-    pub body_timeout: Duration,
-    /// Longest idle time of a kept-alive connection, and longest that a client may leave an answer lying.
-    pub idle_timeout: Duration,
-    /// Open connections.
-    pub connections: usize,
-    /// Streams at once on one HTTP/2 connection.
-    pub h2_streams: u32,
-}
 
 /// One listening socket to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,10 +53,6 @@ pub struct ListenerSpec {
     pub name: String,
     /// Where it listens; port 0 takes a free one.
     pub addr: SocketAddr,
-    /// Whether requests that need nothing special are passed on without a map of their fields.
-    pub fast_path: bool,
-    /// What one of its clients may take.
-    pub limits: Limits,
 }
 
 /// A bound listening socket that does not accept yet.
@@ -100,11 +81,11 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Accepts on bound sockets with `workers` threads, at least one. `hub` has room for as many.
+    /// Accepts on bound sockets with `workers` threads, at least one. `hub` has room for as many; `publication` has
+    /// settings for each listener.
     ///
     /// # Errors
     /// When a thread cannot be started.
-    #[expect(clippy::needless_pass_by_value, reason = "a Publication is a handle; the proxy keeps its own")]
     pub fn start(
         listeners: Vec<Listening>,
         workers: usize,
@@ -121,7 +102,7 @@ impl Proxy {
             .map(|worker| listener::Target { orders: worker.orders.downgrade(), load: Arc::clone(&worker.load) })
             .collect();
         let (stop_accepting, stop) = watch::channel(false);
-        let acceptor = listener::start(listeners, targets, hub, stop)?;
+        let acceptor = listener::start(listeners, targets, listener::Shared { publication, hub }, stop)?;
         Ok(Self { local_addrs, stop_accepting, acceptor, workers })
     }
 

@@ -8,8 +8,9 @@ use super::{
 /// A room, and what it may import beside itself. A path admits what is under it, and no more of that room.
 const ROOMS: &[(&str, &[&str])] = &[
     ("engine", &[]),
-    ("config", &["engine"]),
-    ("publish", &["engine"]),
+    ("tls", &[]),
+    ("config", &["engine", "tls"]),
+    ("publish", &["engine", "tls"]),
     ("measure", &["engine"]),
     ("store", &["engine"]),
     ("fleet", &["engine"]),
@@ -17,8 +18,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("words", &["engine"]),
     ("outbound", &[]),
     ("provider", &["engine", "outbound"]),
-    ("proxy", &["engine", "publish", "measure"]),
-    ("control", &["engine", "config", "publish", "measure", "provider", "store", "fleet", "outbound", "words"]),
+    ("proxy", &["engine", "publish", "measure", "tls"]),
+    ("control", &["engine", "config", "publish", "measure", "provider", "store", "fleet", "outbound", "words", "tls"]),
     ("import", &["config", "engine", "words"]),
     ("rehearse", &["config", "engine", "words"]),
     ("admin", &["engine", "api", "config", "measure", "publish", "words", "control::handle"]),
@@ -26,7 +27,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "server",
         &[
             "engine", "config", "publish", "measure", "store", "fleet", "api", "words", "outbound", "provider",
-            "proxy", "control", "import", "rehearse", "admin",
+            "proxy", "control", "import", "rehearse", "admin", "tls",
         ],
     ),
     // Of the engine, only the read model that `words` takes: what is shown, never what decides.

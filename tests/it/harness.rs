@@ -82,8 +82,12 @@ impl Serin {
 
     /// Saves the file as an editor does: a new file in the place of the old one.
     pub fn write(&self, services: &str) {
-        let text =
-            format!("listen: 127.0.0.1:{}\nadmin: {{ listen: 127.0.0.1:{} }}\n{services}", self.port, self.admin);
+        self.write_with(&format!("listen: 127.0.0.1:{}", self.port), services);
+    }
+
+    /// The same with something else than the short form of one listener.
+    pub fn write_with(&self, listeners: &str, services: &str) {
+        let text = format!("{listeners}\nadmin: {{ listen: 127.0.0.1:{} }}\n{services}", self.admin);
         let new = self.dir.path().join("serin.yaml.new");
         fs::write(&new, text).unwrap();
         fs::rename(new, self.file()).unwrap();

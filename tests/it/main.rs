@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod certificates;
 mod cli;
 mod dashboard;
+mod edge;
 mod harness;
 mod promises;
 mod proxy;
 mod stage;
+mod upstreams;

@@ -71,9 +71,25 @@ fields! {
         listen [Address] = REQUIRED, eg "127.0.0.1:8080":
             "The IP address and port; port 0 takes any free one";
         http [List(&[Word(&["h1", "h2"])])] = "[h1, h2]", eg "[h1, h2]":
-            "Which versions of HTTP are spoken; without TLS they are told apart by the first bytes";
+            "Which versions of HTTP are spoken; agreed on by TLS, and without it told apart by the first bytes";
+        tls [Map("listeners[].tls")] = "plain HTTP", eg "{ certificates: [{ cert: tls.crt, key: tls.key }] }":
+            "TLS 1.2 and 1.3, with resumption";
         limits [Map("listeners[].limits")] = "as given for each", eg "{ connections: 1000 }":
             "What one client may take";
+    }
+    "listeners[].tls" {
+        certificates [List(&[Map("listeners[].tls.certificates[]")])] = REQUIRED,
+            eg "[{ cert: tls.crt, key: tls.key }]":
+            "Chosen by the host that the client names, by exact name before a wildcard; the first is for all else. Read "
+            "again when a file changes";
+        clientCa [Path] = "nobody is asked", eg "ca.crt":
+            "A PEM file of authorities: clients must show a certificate of one of them";
+    }
+    "listeners[].tls.certificates[]" {
+        cert [Path] = REQUIRED, eg "tls.crt":
+            "A PEM file with the certificate, and its chain behind it; relative to the config file";
+        key [Path] = REQUIRED, eg "tls.key":
+            "A PEM file with its private key, without a passphrase";
     }
     "listeners[].limits" {
         headerBytes [Size] = "64KiB", eg "64KiB":

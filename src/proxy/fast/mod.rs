@@ -119,7 +119,8 @@ fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcom
     let routing = worker.routing();
     let Some(service) = routing.service().filter(|_| routing.is_fast) else { return Err(FastPathOutcome::Table) };
     let mut out = worker.spare.take();
-    let rules = Rules { service, limits: conn.limits(), client: conn.client().as_bytes(), address: conn.address() };
+    let rules =
+        Rules { service, limits: conn.limits(), client: conn.origin().client().as_bytes(), address: conn.address() };
     let read = request::rewrite(&client.inbox, &rules, &mut out);
     let request = match read {
         Ok(Some(request)) => request,

@@ -1,19 +1,21 @@
 //! What the fast path understands: listeners and tables of which it knows every field. Whoever adds one decides here
 //! whether it changes what is sent, and answers "not understood" until the fast path does the same as the ordinary one.
 
-use super::super::ListenerSpec;
-use crate::engine::{
-    assign::ForceRule,
-    endpoint::{Endpoint, UpstreamHttp},
-    filter::BothWays,
-    sticky::{StickyBy, StickyRule},
-    table::{ServiceTable, Table, VersionTable},
+use crate::{
+    engine::{
+        assign::ForceRule,
+        endpoint::{Endpoint, UpstreamHttp},
+        filter::BothWays,
+        sticky::{StickyBy, StickyRule},
+        table::{ServiceTable, Table, VersionTable},
+    },
+    publish::ListenerSettings,
 };
 
 /// Whether connections of this listener may begin on the fast path.
-pub(in crate::proxy) fn understands_listener(spec: &ListenerSpec) -> bool {
-    let ListenerSpec { name: _, addr: _, fast_path, limits: _ } = spec;
-    *fast_path
+pub(in crate::proxy) fn understands_listener(settings: &ListenerSettings) -> bool {
+    let ListenerSettings { limits: _, protocols: _, tls, fast_path } = settings;
+    *fast_path && tls.is_none()
 }
 
 /// Whether every request under this table may take the fast path. Of a whole table, never of one version: a request that

@@ -9,4 +9,5 @@ mod http;
 mod rig;
 mod shutdown;
 mod splitting;
+mod tls;
 mod upgrades;

@@ -29,7 +29,8 @@ use serin::{
     },
     measure::{Hub, RefusedReason, slot::Ending},
     proxy::{Limits, ListenerSpec, Listening, Proxy},
-    publish::Publication,
+    publish::{ListenerSettings, Publication, Settings},
+    tls::Protocols,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -52,6 +53,13 @@ pub fn limits() -> Limits {
         connections: 1_000,
         h2_streams: 100,
     }
+}
+
+/// A plain listener for both versions of HTTP.
+pub fn listener() -> ListenerSettings {
+    // The whole suite may be run over either path.
+    let fast_path = std::env::var("SERIN_FAST_PATH").is_ok_and(|path| path == "on");
+    ListenerSettings { limits: limits(), protocols: Protocols::BOTH, tls: None, fast_path }
 }
 
 /// A service whose stable version is `v1` and whose canary is `v2`.
@@ -113,18 +121,16 @@ impl Rig {
     }
 
     pub fn with_limits(service: ServiceTable, limits: Limits) -> Self {
-        // The whole suite may be run over either path.
-        let fast_path = std::env::var("SERIN_FAST_PATH").is_ok_and(|path| path == "on");
-        Self::over(fast_path, service, limits)
+        Self::with_settings(service, ListenerSettings { limits, ..listener() })
     }
 
-    /// A proxy whose fast path is on or off.
-    pub fn over(fast_path: bool, service: ServiceTable, limits: Limits) -> Self {
+    pub fn with_settings(service: ServiceTable, settings: ListenerSettings) -> Self {
         const WORKERS: usize = 2;
         let table = Table::new(Generation(1), vec![service.clone()]);
         let publication = Publication::new(Arc::new(table));
+        publication.publish_settings(Settings { listeners: vec![settings] });
         let hub = Hub::new(WORKERS);
-        let spec = ListenerSpec { name: "test".to_owned(), addr: ([127, 0, 0, 1], 0).into(), fast_path, limits };
+        let spec = ListenerSpec { name: "test".to_owned(), addr: ([127, 0, 0, 1], 0).into() };
         let listening = Listening::bind(spec).unwrap();
         let proxy = Proxy::start(vec![listening], WORKERS, publication.clone(), Arc::clone(&hub)).unwrap();
         Self { proxy, hub, publication, service, generation: 1 }
@@ -137,6 +143,11 @@ impl Rig {
 
     pub fn address(&self) -> SocketAddr {
         self.proxy.local_addrs()[0]
+    }
+
+    /// Puts other settings of the listener in force.
+    pub fn set(&mut self, settings: ListenerSettings) {
+        self.publication.publish_settings(Settings { listeners: vec![settings] });
     }
 
     /// Publishes a changed service.

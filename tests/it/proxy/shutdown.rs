@@ -21,8 +21,7 @@ use super::rig::{
 async fn a_taken_port_is_an_error_that_names_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap();
-    let error =
-        Listening::bind(ListenerSpec { name: "web".to_owned(), addr, fast_path: false, limits: limits() }).unwrap_err();
+    let error = Listening::bind(ListenerSpec { name: "web".to_owned(), addr }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
 

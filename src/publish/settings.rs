@@ -1,0 +1,45 @@
+//! What the data plane obeys beside the table: what a client may take, how it must come in. Replaced as a whole when the
+//! file or a certificate changes; connections keep the settings that they came in under.
+
+use std::time::Duration;
+
+use crate::tls::{Protocols, ServerTls};
+
+/// All of it.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Of each listener, in the order in which they were bound.
+    pub listeners: Vec<ListenerSettings>,
+}
+
+/// How clients of one listener come in.
+#[derive(Debug, Clone)]
+pub struct ListenerSettings {
+    /// What one client may take.
+    pub limits: Limits,
+    /// Which versions of HTTP are spoken.
+    pub protocols: Protocols,
+    /// TLS; none is plain.
+    pub tls: Option<ServerTls>,
+    /// Whether plain HTTP/1.1 requests that need nothing special are passed on without a map of their fields.
+    pub fast_path: bool,
+}
+
+/// What one client may take. Deadlines hold to within half a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest request head, in bytes.
+    pub header_bytes: usize,
+    /// Most header fields of a request.
+    pub headers: usize,
+    /// From the first byte awaited to a whole request head, with what comes before it: a TLS handshake.
+    pub header_timeout: Duration,
+    /// Longest silence within a request body.
+    pub body_timeout: Duration,
+    /// Longest idle time of a kept-alive connection, and longest that a client may leave an answer lying.
+    pub idle_timeout: Duration,
+    /// Open connections.
+    pub connections: usize,
+    /// Streams at once on one HTTP/2 connection.
+    pub h2_streams: u32,
+}
