@@ -132,6 +132,14 @@ pub enum Waiting {
     },
     /// A person.
     Person,
+    /// Something that lets the next step begin.
+    Permit {
+        /// What, in words.
+        what: String,
+        /// How long it takes, where that is known.
+        #[serde(with = "codec::millis_option", default, skip_serializing_if = "Option::is_none")]
+        left_ms: Option<Duration>,
+    },
     /// An analysis run.
     Analysis {
         /// Which metric.
@@ -286,6 +294,7 @@ impl From<&view::Waiting> for Waiting {
                 Self::Requests { check, have, need, about_ms: about }
             }
             view::Waiting::Person => Self::Person,
+            view::Waiting::Permit { what, left } => Self::Permit { what, left_ms: left },
             view::Waiting::Analysis { metric, state } => Self::Analysis { metric, state },
         }
     }
@@ -297,6 +306,7 @@ impl From<Waiting> for view::Waiting {
             Waiting::Time { left_ms } => Self::Time { left: left_ms },
             Waiting::Requests { check, have, need, about_ms } => Self::Requests { check, have, need, about: about_ms },
             Waiting::Person => Self::Person,
+            Waiting::Permit { what, left_ms } => Self::Permit { what, left: left_ms },
             Waiting::Analysis { metric, state } => Self::Analysis { metric, state },
         }
     }
@@ -398,6 +408,7 @@ mod tests {
                     view::Waiting::Time { left: s(72) },
                     view::Waiting::Requests { check: "errorRate".into(), have: 3, need: 50, about: Some(s(34)) },
                     view::Waiting::Person,
+                    view::Waiting::Permit { what: "gate approve".into(), left: Some(s(9)) },
                     view::Waiting::Analysis { metric: "p95".into(), state: "1 of 3".into() },
                 ],
                 checks: [Unit::Ratio, Unit::Seconds, Unit::LogEvidence, Unit::Count]

@@ -57,6 +57,8 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let fast_path = fields.get("fastPath").map(|at| report.word(&at, &[("on", true), ("off", false)]));
     let templates = fields.get("analysisTemplates").map(|at| template::templates(&at, report)).unwrap_or_default();
     let services = service::services(&fields, &templates, report);
+    let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
+    let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
     let timeouts = fields.get("routes").and_then(|at| routes(&at, &services, report));
     if report.refused() {
         return None;
@@ -72,6 +74,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
             .into_iter()
             .map(|mut service| {
                 service.timeouts = timeouts.unwrap_or_default();
+                service.strategy.policy.concurrent = concurrent;
                 service
             })
             .collect(),

@@ -10,7 +10,7 @@ use super::{
     yaml::Value,
 };
 use crate::engine::{
-    plan::{ErrorRateLimit, Guard, LatencyLimit, LatencyTolerance, OnFailure, ShareTestPlan},
+    plan::{ErrorRateLimit, Guard, LatencyLimit, LatencyTolerance, OnFailure, ShareTestPlan, Warmup},
     weight::Weight,
 };
 
@@ -54,6 +54,7 @@ pub fn guard(at: &At<'_>, report: &mut Report) -> Option<Guard> {
     let share_test = fields.get("versusStable").map_or(Ok(base.share_test), |at| versus_stable(&at, report));
     let consecutive =
         fields.get("consecutiveErrors").map_or(Some(base.consecutive_errors), |at| report.whole(&at, 0..=1_000_000));
+    let warmup = fields.get("warmup").map_or(Some(base.warmup), |at| warmup(&at, report));
     let words = [("abort", OnFailure::Abort), ("pause", OnFailure::Pause)];
     let on_failure = fields.get("onFailure").map_or(Some(base.on_failure), |at| report.word(&at, &words));
     Some(Guard {
@@ -61,8 +62,18 @@ pub fn guard(at: &At<'_>, report: &mut Report) -> Option<Guard> {
         latency: latency?,
         share_test: share_test.ok()?,
         consecutive_errors: consecutive?,
+        warmup: warmup?,
         on_failure: on_failure?,
     })
+}
+
+fn warmup(at: &At<'_>, report: &mut Report) -> Option<Warmup> {
+    let fields = report.fields(at, &shape::WARMUP)?;
+    let base = Warmup::default();
+    let range = Duration::ZERO..=Duration::from_hours(1);
+    let errors = fields.get("errors").map_or(Some(base.errors), |at| report.duration(&at, range.clone()));
+    let latency = fields.get("latency").map_or(Some(base.latency), |at| report.duration(&at, range.clone()));
+    Some(Warmup { errors: errors?, latency: latency? })
 }
 
 /// `2%`, or the mapping with window and minimum.

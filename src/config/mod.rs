@@ -1,6 +1,7 @@
 //! WHAT IS WANTED. YAML becomes [`Config`], or a list of diagnostics with file, line, column, excerpt and suggestion.
 //! Refuses a file as a whole: what is applied was right in every part.
 
+mod blue_green;
 #[cfg(test)]
 mod corpus;
 mod diagnostic;
@@ -9,6 +10,7 @@ mod guard;
 mod listener;
 pub mod manual;
 mod mask;
+mod policy;
 mod report;
 mod sarif;
 mod scalar;

@@ -28,8 +28,9 @@ macro_rules! shapes {
 }
 
 shapes! {
-    FILE = "" { listen listeners workers metrics admin state accessLog fastPath routes services analysisTemplates }
-        later { trust tracing concurrentRollouts notify fleet }
+    FILE = "" {
+        listen listeners workers metrics admin state accessLog fastPath routes services analysisTemplates concurrentRollouts
+    } later { trust tracing notify fleet }
     LISTENER = "listeners[]" { name listen http tls limits } later { proxyProtocol }
     LISTENER_TLS = "listeners[].tls" { certificates clientCa } later {}
     CERTIFICATE = "listeners[].tls.certificates[]" { cert key } later {}
@@ -48,17 +49,25 @@ shapes! {
     FORCE = "services.<name>.assign.force" { header } later { cookie from }
     STICKY = "services.<name>.assign.sticky" { by name ttl } later {}
     ABORT_WHEN = "services.<name>.abortWhen" { errorRate p50 p75 p90 p95 p99 p999 } later {}
-    STRATEGY = "services.<name>.strategy" { canary } later { blueGreen }
-    CANARY = "services.<name>.strategy.canary" { maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline }
-        later { analysis promoteEarly bake abort drainTimeout scaleDownDelay rollbackWindow windows }
+    STRATEGY = "services.<name>.strategy" { canary blueGreen } later {}
+    BLUE_GREEN = "services.<name>.strategy.blueGreen" {
+        autoPromotionEnabled autoPromotionSeconds prePromotionAnalysis postPromotionAnalysis scaleDownDelaySeconds
+    } later { preview }
+    CANARY = "services.<name>.strategy.canary" {
+        maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline bake abort scaleDownDelay rollbackWindow windows
+    } later { analysis promoteEarly drainTimeout }
+    BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
+    ABORT = "services.<name>.strategy.canary.abort" { ramp } later { capacityGuard }
+    WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}
     STEP = "services.<name>.strategy.canary.steps[]" { setWeight pause analysis }
         later { setHeaderRoute setMirrorRoute experiment }
     PAUSE = "services.<name>.strategy.canary.steps[].pause" { duration requests } later {}
     ANALYSIS = "services.<name>.strategy.canary.steps[].analysis" { templates args } later {}
     TEMPLATE_REF = "services.<name>.strategy.canary.steps[].analysis.templates[]" { templateName } later {}
     ARG = "services.<name>.strategy.canary.steps[].analysis.args[]" { name value } later { valueFrom }
-    GUARD = "services.<name>.strategy.canary.guard" { errorRate latency versusStable consecutiveErrors onFailure }
-        later { warmup }
+    GUARD = "services.<name>.strategy.canary.guard" { errorRate latency versusStable consecutiveErrors warmup onFailure }
+        later {}
+    WARMUP = "services.<name>.strategy.canary.guard.warmup" { errors latency } later {}
     ERROR_RATE = "services.<name>.strategy.canary.guard.errorRate" { max window minRequests } later {}
     LATENCY = "services.<name>.strategy.canary.guard.latency[]" { quantile max window minRequests } later {}
     VERSUS_STABLE = "services.<name>.strategy.canary.guard.versusStable" { alpha errors latency minBadSeconds } later {}

@@ -4,8 +4,9 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
+    blue_green,
     diagnostic::Code,
-    guard,
+    guard, policy,
     report::{At, Fields, Problem, Report},
     shape,
     template::Templates,
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::engine::{
     plan::{Guard, OnNoTraffic, Pause, Step, Strategy},
+    policy::Policy,
     weight::{Weight, WeightError},
 };
 
@@ -42,12 +44,23 @@ pub fn strategy(
             .help("`steps`, `hold` and `abortWhen` are short for `strategy.canary`; keep one form");
     }
     let fields = report.fields(&long, &shape::STRATEGY)?;
-    if fields.get("canary").is_none() && long.has_any() {
+    match (fields.get("canary"), fields.get("blueGreen")) {
+        (Some(canary), Some(blue_green)) => {
+            report
+                .error(Code::Conflict, &blue_green.key_span, "`canary` and `blueGreen` exclude each other")
+                .related(&canary.key_span, "the other is here")
+                .help("keep one strategy");
+            None
+        }
+        (Some(canary), None) => self::canary(&canary, templates, versions, report),
+        (None, Some(blue_green)) => blue_green::strategy(&blue_green, templates, versions, report),
         // What is there instead is reported already.
-        return None;
+        (None, None) if long.has_any() => None,
+        (None, None) => {
+            report.missing(&long, "canary", "write `strategy: { canary: { steps: [ … ] } }`");
+            None
+        }
     }
-    let canary = fields.need(report, "canary", "write `strategy: { canary: { steps: [ … ] } }`")?;
-    self::canary(&canary, templates, versions, report)
 }
 
 fn short(service: &Fields<'_>, report: &mut Report) -> Option<Strategy> {
@@ -64,8 +77,10 @@ fn held(weights: Vec<Weight>, hold: Duration) -> Vec<Step> {
     weights.into_iter().flat_map(|weight| [Step::SetWeight(weight), Step::Pause(Pause::For(hold))]).collect()
 }
 
-const fn with_defaults(steps: Vec<Step>, guard: Guard) -> Strategy {
-    Strategy { steps, guard, on_no_traffic: OnNoTraffic::Wait, no_traffic_for: NO_TRAFFIC_FOR, deadline: None }
+/// Steps and guard, with the defaults of all else.
+pub fn with_defaults(steps: Vec<Step>, guard: Guard) -> Strategy {
+    let policy = Policy::default();
+    Strategy { steps, guard, on_no_traffic: OnNoTraffic::Wait, no_traffic_for: NO_TRAFFIC_FOR, deadline: None, policy }
 }
 
 /// `[1%, 5%, 25%, 50%]`: rising, above nothing, the last one at most everything.
@@ -109,9 +124,14 @@ fn canary(at: &At<'_>, templates: &Templates<'_>, versions: &[&str], report: &mu
     let no_traffic_for = fields.get("noTrafficFor").map_or(Some(NO_TRAFFIC_FOR), |at| report.duration(&at, range));
     let range = Duration::from_secs(1)..=DAY * 366;
     let deadline = fields.get("deadline").map(|at| report.duration(&at, range));
+    let policy = policy::policy(&fields, report);
     max?;
+    let (policy, bake) = policy?;
+    let mut steps = steps?;
+    steps.extend(bake);
     Some(Strategy {
-        steps: steps?,
+        steps,
+        policy,
         guard: guard?,
         on_no_traffic: on_no_traffic?,
         no_traffic_for: no_traffic_for?,

@@ -67,6 +67,7 @@ impl Engine {
         let generation = Generation(self.published.generation.0 + 1);
         let mut sequence = self.sequence;
         let mut log = Log { now, generation, sequence: &mut sequence, effects };
+        self.take_turns();
         let outcome = match input {
             Input::Configure(plans) => self.configure(plans, &mut log),
             Input::Measured(samples) => {
@@ -155,6 +156,19 @@ impl Engine {
             self.services.push(Service::take_up(plan, known, log));
         }
         Ok(())
+    }
+
+    /// Rollouts whose turn has come: the one that waits longest first.
+    fn take_turns(&mut self) {
+        loop {
+            let running = self.services.iter().filter(|service| service.takes_turn()).count();
+            let next = self.services.iter_mut().filter(|service| service.turns() == 0 || running < service.turns());
+            let next = next.filter_map(|service| service.waits_for_turn().map(|since| (since, service)));
+            match next.min_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name().cmp(second.name()))) {
+                Some((_, service)) => service.admit(),
+                None => return,
+            }
+        }
     }
 
     fn measured(&mut self, samples: &Samples, log: &mut Log<'_>) {

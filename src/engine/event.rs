@@ -57,11 +57,13 @@ pub enum EventKind {
     Superseded,
     /// A changed file was applied to a running rollout.
     Reconfigured,
+    /// A version serves no longer for as long as was asked for: it may be stopped.
+    ScaleDown,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Initialized,
         Self::Started,
         Self::WeightChanged,
@@ -72,6 +74,7 @@ impl EventKind {
         Self::Aborted,
         Self::Superseded,
         Self::Reconfigured,
+        Self::ScaleDown,
     ];
 
     /// The word for records, API and logs.
@@ -88,6 +91,7 @@ impl EventKind {
             Self::Aborted => "aborted",
             Self::Superseded => "superseded",
             Self::Reconfigured => "reconfigured",
+            Self::ScaleDown => "scaleDown",
         }
     }
 }

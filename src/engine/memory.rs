@@ -1,7 +1,7 @@
 //! The plain data that must survive a restart. `store` maps it to versioned records.
 
 use super::{
-    names::{Revision, ServiceName},
+    names::{Revision, ServiceName, VersionName},
     plan::Wish,
     stats::share_test::ShareTestState,
     time::Timestamp,
@@ -34,6 +34,8 @@ pub struct ServiceMemory {
     pub earlier: Vec<(Revision, Wish)>,
     /// The present or last attempt.
     pub revision: Revision,
+    /// Versions that serve no longer, with the time from which they may be stopped; bounded.
+    pub leaving: Vec<(VersionName, Timestamp)>,
     /// Where things stand.
     pub phase: PhaseMemory,
 }
@@ -119,6 +121,8 @@ pub struct RolloutMemory {
     pub since: Timestamp,
     /// Unpaused time of the whole rollout before `since`, in milliseconds.
     pub spent_ms: u64,
+    /// Its turn among other rollouts has come.
+    pub admitted: bool,
 }
 
 /// The share test's state of one running rollout. Saved each second, without fsync: losing it costs evidence, not safety.

@@ -13,6 +13,7 @@ pub mod input;
 pub mod memory;
 pub mod names;
 pub mod plan;
+pub mod policy;
 pub mod request;
 mod rollout;
 pub mod route;

@@ -10,6 +10,7 @@ use super::{
     endpoint::{Endpoint, UpstreamHttp},
     filter::BothWays,
     names::{ServiceName, VersionName},
+    policy::Policy,
     route::Routes,
     sticky::StickyBy,
     table::Timeouts,
@@ -101,6 +102,8 @@ pub struct Strategy {
     pub no_traffic_for: Duration,
     /// Unpaused time after which a rollout is aborted.
     pub deadline: Option<Duration>,
+    /// The rules that are no steps.
+    pub policy: Policy,
 }
 
 /// One step. Shown and addressed from 1.
@@ -121,6 +124,8 @@ pub enum Pause {
     For(Duration),
     /// Until the canary answered so many requests since the weight change, and the guard has its minimum.
     Requests(u64),
+    /// The watch at the end, over nearly all traffic: as `For`.
+    Bake(Duration),
     /// Until a person says `promote` or `resume`.
     Person,
 }
@@ -136,8 +141,25 @@ pub struct Guard {
     pub share_test: Option<ShareTestPlan>,
     /// Errors in a row, as one worker sees them; zero switches it off.
     pub consecutive_errors: u64,
+    /// What is not counted at the canary's start.
+    pub warmup: Warmup,
     /// What a breach does.
     pub on_failure: OnFailure,
+}
+
+/// How long after its first weight in a rollout a canary is not judged yet: a cold process is truly slower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Warmup {
+    /// Its errors.
+    pub errors: Duration,
+    /// Its latencies.
+    pub latency: Duration,
+}
+
+impl Default for Warmup {
+    fn default() -> Self {
+        Self { errors: Duration::ZERO, latency: Duration::from_secs(10) }
+    }
 }
 
 /// `errorRate: { max, window, minRequests }`.
@@ -231,6 +253,7 @@ impl Default for Guard {
             latency: Vec::new(),
             share_test: Some(ShareTestPlan::default()),
             consecutive_errors: 20,
+            warmup: Warmup::default(),
             on_failure: OnFailure::Abort,
         }
     }

@@ -111,6 +111,13 @@ pub enum Waiting {
     },
     /// A person.
     Person,
+    /// Something that lets the next step begin: a window of the day, another rollout's end, a gate.
+    Permit {
+        /// What, in words, e.g. `the next window in which weight may rise, 2026-09-21T07:00:00.000Z`.
+        what: String,
+        /// How long it takes, where that is known.
+        left: Option<Duration>,
+    },
     /// An analysis run.
     Analysis {
         /// Which metric.

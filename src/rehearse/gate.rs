@@ -107,6 +107,7 @@ impl Gate {
             latency: Vec::new(),
             share_test: None,
             consecutive_errors: 0,
+            warmup: guard.warmup,
             on_failure: guard.on_failure,
         };
         match self {

@@ -50,6 +50,9 @@ impl Script {
         if plan.wish.as_ref().is_none_or(|wish| wish.version != canary) {
             plan.wish = Some(Wish { version: canary.clone(), revision: String::new() });
         }
+        // A rehearsal has the whole stage to itself, at any hour.
+        plan.strategy.policy.windows.clear();
+        plan.strategy.policy.concurrent = 0;
         let waits_for_person = plan.strategy.steps.contains(&Step::Pause(Pause::Person));
         let times = times(&plan, rate);
         Ok(Self { plan, canary, rate, times, waits_for_person })
@@ -85,7 +88,7 @@ fn planned(plan: &ServicePlan, rate: f64) -> Duration {
                 weight = *set;
                 Duration::ZERO
             }
-            Step::Pause(Pause::For(duration)) => minimum.max(*duration),
+            Step::Pause(Pause::For(duration) | Pause::Bake(duration)) => minimum.max(*duration),
             Step::Pause(Pause::Requests(count)) => minimum.max(requests(*count)),
             Step::Pause(Pause::Person) => PERSON_AFTER,
             Step::Analysis(templates) => {

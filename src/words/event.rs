@@ -34,6 +34,7 @@ pub fn sentence(event: &Event, before: Option<Weight>) -> String {
         EventKind::Promoted => format!("{who} promoted, it serves everything now"),
         EventKind::Aborted => format!("{who} aborted{at_before}"),
         EventKind::Superseded => format!("{who} given up{at_before}, {stable} serves everything"),
+        EventKind::ScaleDown => format!("{who} serves no longer and may be stopped"),
         EventKind::Reconfigured => format!("{who} stays at {weight}{step}: a changed config file applies"),
     };
     match cause_of(event) {
@@ -145,7 +146,7 @@ fn stable_rate(stable: Counts) -> String {
 /// What a sentence adds after the colon: nothing where the kind has said it all.
 fn cause_of(event: &Event) -> Option<String> {
     match (event.kind, &event.cause) {
-        (EventKind::Initialized | EventKind::Reconfigured, Cause::File) => None,
+        (EventKind::Initialized | EventKind::Reconfigured, Cause::File) | (EventKind::ScaleDown, Cause::Plan) => None,
         (EventKind::WeightChanged | EventKind::StepChanged | EventKind::Promoted | EventKind::Resumed, Cause::Plan) => {
             None
         }
@@ -161,7 +162,7 @@ fn mark(kind: EventKind) -> Mark {
         EventKind::Started | EventKind::WeightChanged | EventKind::StepChanged | EventKind::Resumed => Mark::Busy,
         EventKind::Paused => Mark::Held,
         EventKind::Aborted => Mark::Bad,
-        EventKind::Superseded | EventKind::Reconfigured => Mark::Next,
+        EventKind::Superseded | EventKind::Reconfigured | EventKind::ScaleDown => Mark::Next,
     }
 }
 
@@ -281,6 +282,7 @@ mod tests {
             ),
             (EventKind::Resumed, person("resume"), "5%", Some(4), "v2 goes on at 5%, step 4: resume by ann"),
             (EventKind::Promoted, Cause::Plan, "0%", None, "v2 promoted, it serves everything now"),
+            (EventKind::ScaleDown, Cause::Plan, "0%", None, "v2 serves no longer and may be stopped"),
             (
                 EventKind::Superseded,
                 Cause::File,

@@ -169,6 +169,8 @@ pub(super) fn awaited(waiting: &Waiting, canary: Option<&VersionView>) -> String
             format!("{} needs {more} ({} of {}), {about}", check_name(check), number(*have), number(*need))
         }
         Waiting::Person => "a person".to_owned(),
+        Waiting::Permit { what, left: Some(left) } => format!("{what}, in {}", duration(*left)),
+        Waiting::Permit { what, left: None } => what.clone(),
         Waiting::Analysis { metric, state } => format!("analysis of {metric}: {state}"),
     }
 }

@@ -253,11 +253,12 @@ fn next(rollout: &RolloutView) -> String {
     let mut earliest = Duration::ZERO;
     for waiting in &rollout.waiting {
         match waiting {
-            Waiting::Time { left } => earliest = earliest.max(*left),
+            Waiting::Time { left } | Waiting::Permit { left: Some(left), .. } => earliest = earliest.max(*left),
             Waiting::Requests { about: Some(about), .. } => earliest = earliest.max(*about),
             Waiting::Requests { about: None, .. } => return format!("Next: {next}, when there is traffic"),
             Waiting::Person => return format!("Next: {next}, when a person says so"),
             Waiting::Analysis { .. } => return format!("Next: {next}, when the analysis is done"),
+            Waiting::Permit { left: None, .. } => return format!("Next: {next}, when it is let through"),
         }
     }
     let when = if earliest.is_zero() { "now".to_owned() } else { format!("in {} at the earliest", duration(earliest)) };

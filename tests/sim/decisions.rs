@@ -47,7 +47,7 @@ fn a_healthy_canary_goes_through_all_steps_and_becomes_stable() {
         kinds(&world),
         [&[EventKind::Initialized, EventKind::Started], &weights[..], &[EventKind::Promoted]].concat()
     );
-    world.run(secs(30), GOOD, &mut dice);
+    world.run(secs(29), GOOD, &mut dice);
     assert_eq!(world.events.len(), 6, "a promoted version starts nothing by itself");
 }
 

@@ -4,4 +4,5 @@
 
 mod decisions;
 mod rollouts;
+mod strategies;
 mod world;

@@ -8,8 +8,8 @@
 use super::{
     Field,
     Kind::{
-        Address, Condition, Duration, List, Map, Name, Named, Number, Path, Points, Secret, Share, Size, Text, Url,
-        Weight, Whole, Word,
+        Address, Condition, Duration, Flag, List, Map, Name, Named, Number, Path, Points, Secret, Share, Size, Text,
+        Url, Weight, Whole, Word,
     },
     REQUIRED,
 };
@@ -58,6 +58,8 @@ fields! {
             "takes the ordinary path all the same";
         routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
             "Which requests go to which service, and how long they may take";
+        concurrentRollouts [Whole(0, 1_000)] = "0, no limit", eg "1":
+            "Most rollouts that go on at once; others wait for their turn before their first step";
         services [Named(&[Map("services.<name>")])] = REQUIRED,
             eg "{ shop: { versions: { v41: \"http://a:80\", v42: \"http://b:80\", baseline: \"http://c:80\" }, stable: v41 } }":
             "Each service with its versions, who is stable and who is wanted";
@@ -213,8 +215,52 @@ fields! {
             "The same for the 99.9th percentile";
     }
     "services.<name>.strategy" {
-        canary [Map("services.<name>.strategy.canary")] = REQUIRED, eg "{ steps: [{ setWeight: 5 }] }":
+        canary [Map("services.<name>.strategy.canary")] = "none; this or `blueGreen`", eg "{ steps: [{ setWeight: 5 }] }":
             "Step by step, on evidence";
+        blueGreen [Map("services.<name>.strategy.blueGreen")] = "none; this or `canary`", eg "{ autoPromotionEnabled: false }":
+            "Everything at once, after a look without traffic; an abort before or after the switch leaves the old version "
+            "in charge of everything";
+    }
+    "services.<name>.strategy.blueGreen" {
+        prePromotionAnalysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
+            eg "{ templates: [{ templateName: latency }], args: [{ name: limit, value: 500 }] }":
+            "Runs before the switch and must be successful";
+        autoPromotionEnabled [Flag] = "true", eg "false":
+            "With `false` the switch waits for `serin promote`, unless `autoPromotionSeconds` is given";
+        autoPromotionSeconds [Whole(0, 2_592_000)] = "0", eg "30":
+            "The switch waits so many seconds, and not for a person";
+        postPromotionAnalysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
+            eg "{ templates: [{ templateName: latency }], args: [{ name: limit, value: 500 }] }":
+            "Runs after the switch; if it fails, everything goes back to the old version";
+        scaleDownDelaySeconds [Whole(0, 604_800)] = "30", eg "30":
+            "After the promotion or an abort: when the version that serves no longer may be stopped";
+    }
+    "services.<name>.strategy.canary.bake" {
+        duration [Duration] = REQUIRED, eg "10m":
+            "How long";
+        weight [Share] = "99%", eg "99%":
+            "The canary's share meanwhile; what is left stays on stable, to compare with";
+    }
+    "services.<name>.strategy.canary.abort" {
+        ramp [Duration] = "0s, at once", eg "20s":
+            "An abort takes the canary's weight down over so long, for a stable version that could not take everything at "
+            "once. Asked for again, an abort is at once";
+    }
+    "services.<name>.strategy.canary.windows[]" {
+        days [List(&[Word(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"])])] = "every day", eg "[mon, tue]":
+            "On which days it opens";
+        from [Text] = REQUIRED, eg "\"09:00\"":
+            "When it opens, in quotes";
+        to [Text] = REQUIRED, eg "\"16:00\"":
+            "When it closes; on the next day if that is not after `from`";
+        zone [Text] = "UTC", eg "Europe/Berlin":
+            "Whose hours these are, by its name in the tz database";
+    }
+    "services.<name>.strategy.canary.guard.warmup" {
+        errors [Duration] = "0s", eg "0s":
+            "For so long after its first weight the canary's errors are not counted";
+        latency [Duration] = "10s", eg "10s":
+            "The same for its latencies: a cold process is truly slower";
     }
     "services.<name>.strategy.canary" {
         maxTrafficWeight [Whole(1, 1_000_000)] = "100", eg "100":
@@ -230,7 +276,18 @@ fields! {
         noTrafficFor [Duration] = "10m", eg "10m":
             "For how long a step may lack its requests before `onNoTraffic`";
         deadline [Duration] = "none", eg "12h":
-            "After so much unpaused time the rollout is aborted";
+            "After so much unpaused time the rollout is aborted. Waiting for a window or a turn is not counted";
+        bake [Map("services.<name>.strategy.canary.bake")] = "none", eg "{ duration: 10m }":
+            "The last step: nearly everything goes to the canary and is watched before it becomes stable";
+        abort [Map("services.<name>.strategy.canary.abort")] = "at once", eg "{ ramp: 20s }":
+            "How the canary leaves";
+        scaleDownDelay [Duration] = "30s", eg "30s":
+            "After a promotion or an abort: when `scaleDown` is told, and the version that serves no longer may be stopped";
+        rollbackWindow [Whole(0, 16)] = "3", eg "3":
+            "To how many earlier stable versions `serin undo` goes back at once; to older ones it is an ordinary rollout";
+        windows [List(&[Map("services.<name>.strategy.canary.windows[]")])] = "always",
+            eg "[{ days: [mon, tue, wed, thu], from: \"09:00\", to: \"16:00\", zone: Europe/Berlin }]":
+            "When weight may rise. It may fall at any time, and `serin promote` is not held";
     }
     "services.<name>.strategy.canary.steps[]" {
         setWeight [Weight] = "none", eg "5":
@@ -275,6 +332,8 @@ fields! {
             eg "{ alpha: 1% }":
             "The share test: does the canary get more than its fair share of the errors? It may be looked at all "
             "the time, and an incident that hits both versions is no evidence";
+        warmup [Map("services.<name>.strategy.canary.guard.warmup")] = "errors 0s, latency 10s", eg "{ latency: 30s }":
+            "What is not counted at the canary's start";
         consecutiveErrors [Whole(0, 1_000_000)] = "20", eg "20":
             "Fails at so many canary errors in a row; 0 switches it off";
         onFailure [Word(&["abort", "pause"])] = "abort", eg "abort":

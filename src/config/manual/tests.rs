@@ -172,14 +172,18 @@ fn the_schema_refuses_unknown_fields_and_wrong_types() {
     assert!(seen >= 15, "{seen}");
 }
 
-/// The full sample, the same in the short forms, and what names files that no sample can have.
-fn whole_files() -> [String; 3] {
+/// The full sample, the same in the short forms, with the other strategy, and what names files that no sample can have.
+fn whole_files() -> [String; 4] {
     let full = fs::read_to_string(whole::sample("full.yaml")).unwrap();
     let short = "listen: 127.0.0.1:8080\nservices:\n  shop:\n    versions: { v41: 'http://a:80', v42: 'http://b:80' }\n    \
                  stable: v41\n    canary: v42\n    steps: [5%]\n    hold: 1m\n    abortWhen: { errorRate: 2% }\n";
+    let blue_green = short.replace(
+        "    steps: [5%]\n    hold: 1m\n    abortWhen: { errorRate: 2% }\n",
+        "    strategy: { blueGreen: { autoPromotionEnabled: false } }\n",
+    );
     let tls = "listeners: [{ name: https, listen: 127.0.0.1:8443, tls: { certificates: [{ cert: a, key: b }] } }]\n\
                services: { shop: { versions: { v41: 'http://a:80' }, stable: v41 } }\n";
-    [full, short.to_owned(), tls.to_owned()]
+    [full, short.to_owned(), blue_green, tls.to_owned()]
 }
 
 /// The errors of a file that are not about what excludes what, or about other parts that lack what was replaced.

@@ -10,9 +10,6 @@ use crate::engine::{
     weight::Weight,
 };
 
-/// How many earlier stables `undo` may go back to at once.
-const ROLLBACK_WINDOW: usize = 3;
-
 impl Service {
     /// Carries out a command, or refuses it.
     pub(in crate::engine) fn command(&mut self, command: &Command, log: &mut Log<'_>) -> Result<(), Refusal> {
@@ -87,7 +84,7 @@ impl Service {
             }
             Phase::Progressing(_) | Phase::Paused { .. } => {
                 self.run_on(log);
-                let next = self.rollout().map_or(0, |rollout| rollout.step + 1);
+                let next = self.next_step();
                 self.enter(next, cause, log);
                 Ok(())
             }
@@ -150,7 +147,11 @@ impl Service {
                 self.withdraw(cause, "aborted by hand".to_owned(), log);
                 Ok(())
             }
-            Phase::Degraded { .. } => Ok(()),
+            Phase::Degraded { .. } => {
+                // Who asks again while the weight is on its way down wants it gone now.
+                self.end_ramp();
+                Ok(())
+            }
             Phase::Healthy => Err(self.no_rollout("abort")),
         }
     }
@@ -179,25 +180,27 @@ impl Service {
                 self.standing.stable.version, self.standing.stable_since
             )));
         }
-        let window = self.standing.earlier.iter().rev().take(ROLLBACK_WINDOW);
-        let mut usable = window.filter(|(_, wish)| {
+        let mut usable = self.standing.earlier.iter().rev().enumerate().filter(|(_, (_, wish))| {
             wish.version != self.standing.stable.version && self.plan.version(&wish.version).is_some()
         });
         let found = match to {
-            Some(revision) => usable.find(|(of, _)| *of == revision),
+            Some(revision) => usable.find(|(_, (of, _))| *of == revision),
             None => usable.next(),
         };
-        let Some((_, target)) = found.cloned() else {
+        let Some((back, (_, target))) = found.map(|(back, earlier)| (back, earlier.clone())) else {
             let known: Vec<_> =
                 self.standing.earlier.iter().map(|(of, wish)| format!("{of} ({})", wish.version)).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(not_now(format!(
-                "no such earlier stable version among the last {ROLLBACK_WINDOW} that the file still names; earlier: {known}"
-            )));
+            return Err(not_now(format!("no such earlier stable version that the file still names; earlier: {known}")));
         };
         let undone = self.standing.stable.clone();
         self.standing.refuse(&undone);
-        self.crown(target, cause, log);
+        if back < self.plan.strategy.policy.rollback_window {
+            self.crown(target, cause, log);
+        } else {
+            // Too long ago to be trusted with everything at once.
+            self.start(target, cause, log);
+        }
         Ok(())
     }
 

@@ -21,7 +21,7 @@ impl Service {
             Phase::Healthy => (PhaseView::Healthy, None, None),
             Phase::Progressing(rollout) => (PhaseView::Progressing, None, Some(&rollout.target)),
             Phase::Paused { rollout, reason, .. } => (PhaseView::Paused, Some(reason.clone()), Some(&rollout.target)),
-            Phase::Degraded { target, reason } => (PhaseView::Degraded, Some(reason.clone()), Some(target)),
+            Phase::Degraded { target, reason, .. } => (PhaseView::Degraded, Some(reason.clone()), Some(target)),
         };
         ServiceView {
             name: self.plan.name.clone(),
@@ -58,7 +58,7 @@ impl Service {
         let mut waiting = Vec::new();
         let canary = &rollout.target.version;
         match self.plan.strategy.steps.get(rollout.step) {
-            Some(Step::Pause(Pause::For(duration))) => {
+            Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) => {
                 let left = duration.saturating_sub(now.since(rollout.since));
                 if !left.is_zero() {
                     waiting.push(Waiting::Time { left });
@@ -74,7 +74,11 @@ impl Service {
                 let progress = rollout.analysis.iter().flat_map(super::super::analysis::run::AnalysisRun::progress);
                 waiting.extend(progress.map(|(metric, state)| Waiting::Analysis { metric, state }));
             }
-            _ => {}
+            _ => waiting.extend(self.held(rollout.step, now)),
+        }
+        if let Some(warm_at) = self.traffic.warm_at().filter(|at| now < *at) {
+            let what = "the canary to warm up".to_owned();
+            waiting.push(Waiting::Permit { what, left: Some(warm_at.since(now)) });
         }
         let lack =
             self.lacks().filter(|_| !matches!(self.plan.strategy.steps.get(rollout.step), Some(Step::Analysis(_))));
@@ -122,6 +126,7 @@ fn step_words(step: &Step) -> String {
     match step {
         Step::SetWeight(weight) => format!("setWeight {weight}"),
         Step::Pause(Pause::For(duration)) => format!("pause {}", duration_words(*duration)),
+        Step::Pause(Pause::Bake(duration)) => format!("bake {}", duration_words(*duration)),
         Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),
         Step::Pause(Pause::Person) => "pause until promoted".to_owned(),
         Step::Analysis(templates) => {

@@ -45,27 +45,34 @@ impl Service {
     pub(super) fn start(&mut self, target: Wish, cause: Cause, log: &mut Log<'_>) {
         self.standing.revision.0 += 1;
         self.standing.forgive(&target);
-        self.traffic.forget_strata();
+        self.stays(&target.version);
+        self.traffic.begin();
         let about = Some(target.version.clone());
-        self.phase = Phase::Progressing(Box::new(Rollout::waiting(target, log.now)));
+        let mut rollout = Rollout::waiting(target, log.now);
+        rollout.admitted = self.turns() == 0;
+        self.phase = Phase::Progressing(Box::new(rollout));
         self.arm_share_test(log.now);
         self.traffic.cut(log.now, log.generation, Weight::ZERO);
         self.note(EventKind::Started, cause, about, log);
         self.enter(0, Cause::Plan, log);
     }
 
-    /// Enters a step: takes its weight and that of every setWeight right behind it, and stops at the first step that holds.
+    /// Enters a step: takes its weight and that of every setWeight right behind it, and stops at the first step that
+    /// takes time, or that something holds. Who says `promote` has looked, and is not held.
     pub(super) fn enter(&mut self, step: usize, cause: Cause, log: &mut Log<'_>) {
         let steps = self.plan.strategy.steps.clone();
+        let waited = self.rollout().is_some_and(|rollout| self.stands_before(rollout));
         let Some(rollout) = self.rollout_mut() else { return };
         let (before, step_before) = (rollout.weight, rollout.step);
-        let mut at = step;
-        while let Some(Step::SetWeight(weight)) = steps.get(at) {
-            rollout.weight = *weight;
-            at += 1;
+        // What was waited for is no time of the plan's own.
+        if !waited {
+            rollout.spent = rollout.running_for(log.now);
         }
-        rollout.spent = rollout.running_for(log.now);
         rollout.since = log.now;
+        let let_through = matches!(cause, Cause::Person { verb: "promote", .. });
+        let at = self.walk(step, let_through, log.now);
+        let is_held = at >= steps.len() && !let_through && self.held(at, log.now).is_some();
+        let Some(rollout) = self.rollout_mut() else { return };
         rollout.step = at;
         rollout.lacking_since = None;
         rollout.analysis = match steps.get(at) {
@@ -77,15 +84,34 @@ impl Service {
             self.weight_changed(log);
         }
         match steps.get(at) {
-            None => self.promote(cause, log),
+            None if !is_held => self.promote(cause, log),
             Some(Step::Pause(Pause::Person)) => {
                 let reason = format!("step {} waits for a person", at + 1);
                 self.pause(PauseKind::Step, reason, cause, log);
             }
-            Some(_) if weight != before => self.note(EventKind::WeightChanged, cause, Some(version), log),
-            Some(_) if at != step_before => self.note(EventKind::StepChanged, cause, Some(version), log),
-            Some(_) => {}
+            _ if weight != before => self.note(EventKind::WeightChanged, cause, Some(version), log),
+            _ if at != step_before => self.note(EventKind::StepChanged, cause, Some(version), log),
+            _ => {}
         }
+    }
+
+    /// Takes what instant steps say from `step` on; gives the first that takes time or is held.
+    fn walk(&mut self, step: usize, let_through: bool, now: Timestamp) -> usize {
+        let mut at = step;
+        while let Some(instant) = self.plan.strategy.steps.get(at).filter(|step| step.is_instant()) {
+            let weight = match instant {
+                Step::SetWeight(weight) => Some(*weight),
+                _ => None,
+            };
+            if !let_through && self.held(at, now).is_some() {
+                break;
+            }
+            if let Some(rollout) = self.rollout_mut() {
+                rollout.weight = weight.unwrap_or(rollout.weight);
+            }
+            at += 1;
+        }
+        at
     }
 
     /// Sets a weight by hand and waits there.
@@ -114,21 +140,14 @@ impl Service {
         self.phase = Phase::Healthy;
         self.standing.forgive(&wish);
         let about = Some(wish.version.clone());
+        let former = self.standing.stable.version.clone();
         self.standing.crown(wish, self.standing.revision);
+        self.leaves(former, log.now);
+        let stable = self.standing.stable.version.clone();
+        self.stays(&stable);
         self.traffic.forget_strata();
         self.traffic.cut(log.now, log.generation, Weight::ZERO);
         self.note(EventKind::Promoted, cause, about, log);
-    }
-
-    /// The canary gets nothing more, and is not tried again by itself.
-    pub(super) fn withdraw(&mut self, cause: Cause, reason: String, log: &mut Log<'_>) {
-        let Some(target) = self.rollout().map(|rollout| rollout.target.clone()) else { return };
-        self.standing.refuse(&target);
-        let about = Some(target.version.clone());
-        self.phase = Phase::Degraded { target, reason };
-        self.traffic.forget_strata();
-        self.traffic.cut(log.now, log.generation, Weight::ZERO);
-        self.note(EventKind::Aborted, cause, about, log);
     }
 
     /// A running rollout ends because something else is wanted. It may be started again.
@@ -162,24 +181,30 @@ impl Service {
         self.turn_ticks(log.now);
         self.traffic.add(log.now, slots, canary.as_ref());
         if let Some(canary) = canary {
-            let news = self.traffic.news(slots, &canary, &self.standing.stable.version);
-            self.judge(&news, slots, &canary);
+            if self.traffic.counts_errors(log.now) {
+                let news = self.traffic.news(log.now, slots, &canary, &self.standing.stable.version);
+                self.judge(&news, slots, &canary);
+            }
             self.advance(log);
         }
+        self.let_go(log);
     }
 
     /// The earliest time at which this service may change by itself.
     pub(in crate::engine) fn deadline(&self) -> Option<Timestamp> {
-        let Phase::Progressing(rollout) = &self.phase else { return None };
+        let departure = self.next_departure();
+        let Phase::Progressing(rollout) = &self.phase else { return departure };
         let strategy = &self.plan.strategy;
         let hold = match strategy.steps.get(rollout.step) {
-            Some(Step::Pause(Pause::For(duration))) => Some(rollout.since + *duration),
+            Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) => Some(rollout.since + *duration),
             Some(Step::Analysis(_)) => rollout.analysis.as_ref().and_then(AnalysisRun::deadline),
-            _ => None,
+            _ => self.held_until(rollout),
         };
+        // A hold that is over waits for the canary to be warm.
+        let hold = hold.map(|at| self.traffic.warm_at().map_or(at, |warm| at.max(warm)));
         let lacking = rollout.lacking_since.map(|since| since + strategy.no_traffic_for);
         let end = strategy.deadline.map(|all| rollout.since + all.saturating_sub(rollout.spent));
-        [lacking.or(hold), end].into_iter().flatten().min()
+        [lacking.or(hold), end, departure].into_iter().flatten().min()
     }
 
     /// Guard first, then the deadline, then the step.
@@ -197,7 +222,7 @@ impl Service {
         match self.step_state(log.now) {
             StepState::Holds => {}
             StepState::Done => {
-                let next = self.rollout().map_or(0, |rollout| rollout.step + 1);
+                let next = self.next_step();
                 self.enter(next, Cause::Plan, log);
             }
             StepState::Interrupts(kind, reason, cause) => self.pause(kind, reason, cause, log),
@@ -217,7 +242,8 @@ impl Service {
 
     fn overdue(&self, now: Timestamp) -> Option<Duration> {
         let deadline = self.plan.strategy.deadline?;
-        self.rollout().filter(|rollout| rollout.running_for(now) >= deadline).map(|_| deadline)
+        let rollout = self.rollout().filter(|rollout| !self.stands_before(rollout))?;
+        (rollout.running_for(now) >= deadline).then_some(deadline)
     }
 
     fn step_state(&mut self, now: Timestamp) -> StepState {
@@ -226,10 +252,12 @@ impl Service {
         let held = now.since(rollout.since);
         match self.plan.strategy.steps.get(rollout.step) {
             Some(Step::Pause(Pause::Person)) => StepState::Holds,
-            Some(Step::Pause(Pause::For(duration))) if held < *duration => StepState::Holds,
+            Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) if held < *duration => StepState::Holds,
+            Some(Step::Pause(_)) if self.traffic.is_warming(now) => StepState::Holds,
             Some(Step::Pause(Pause::Requests(needed))) if canary < *needed => self.lacking(now),
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
             Some(Step::Analysis(_)) => self.analyse(now),
+            None | Some(Step::SetWeight(_)) if self.held(rollout.step, now).is_some() => StepState::Holds,
             None | Some(Step::SetWeight(_) | Step::Pause(_)) => StepState::Done,
         }
     }
@@ -298,6 +326,9 @@ impl Service {
     fn weight_changed(&mut self, log: &mut Log<'_>) {
         let weight = self.canary_weight();
         self.traffic.cut(log.now, log.generation, weight);
+        if weight > Weight::ZERO {
+            self.traffic.warm_up(&self.plan.strategy.guard, log.now);
+        }
         if let Some(watched) = self.rollout_mut().and_then(|rollout| rollout.test.as_mut()) {
             watched.test.new_epoch();
             watched.clients.weight_changed();

@@ -3,8 +3,10 @@
 mod clients;
 mod command;
 mod guard;
+mod leave;
 mod look;
 mod machine;
+mod permit;
 mod routing;
 mod state;
 mod traffic;

@@ -62,7 +62,10 @@ impl Service {
     /// The canary, unless nothing may reach it: an untrusted state means stable only, for forced requests too.
     fn serving_canary(&self) -> Option<&VersionName> {
         match &self.phase {
-            Phase::Paused { kind: PauseKind::Untrusted, .. } | Phase::Healthy | Phase::Degraded { .. } => None,
+            Phase::Paused { kind: PauseKind::Untrusted, .. } | Phase::Healthy | Phase::Degraded { ramp: None, .. } => {
+                None
+            }
+            Phase::Degraded { target, ramp: Some(_), .. } => Some(&target.version),
             Phase::Progressing(rollout) | Phase::Paused { rollout, .. } => Some(&rollout.target.version),
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct Standing {
     pub(super) refused: Vec<Wish>,
     pub(super) earlier: Vec<(Revision, Wish)>,
     pub(super) revision: Revision,
+    /// Versions that serve no longer, with the time from which they may be stopped.
+    pub(super) leaving: Vec<(VersionName, Timestamp)>,
 }
 
 /// Where a service stands.
@@ -48,7 +50,18 @@ pub(super) enum Phase {
     Healthy,
     Progressing(Box<Rollout>),
     Paused { rollout: Box<Rollout>, kind: PauseKind, reason: String, at: Timestamp },
-    Degraded { target: Wish, reason: String },
+    Degraded { target: Wish, reason: String, ramp: Option<Ramp> },
+}
+
+/// A withdrawal that takes its time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ramp {
+    /// The canary's weight now.
+    pub(super) weight: Weight,
+    /// The weight that it had.
+    pub(super) from: Weight,
+    pub(super) began: Timestamp,
+    pub(super) over: Duration,
 }
 
 /// A running rollout.
@@ -67,6 +80,8 @@ pub(super) struct Rollout {
     pub(super) analysis: Option<AnalysisRun>,
     /// The hold is over but the guard lacks requests since then.
     pub(super) lacking_since: Option<Timestamp>,
+    /// Its turn among other rollouts has come.
+    pub(super) admitted: bool,
 }
 
 /// The share test with its seconds and epochs.
@@ -134,7 +149,11 @@ impl Service {
 
     /// The share of the canary; nothing outside a rollout.
     pub(in crate::engine) fn canary_weight(&self) -> Weight {
-        self.rollout().map_or(Weight::ZERO, |rollout| rollout.weight)
+        match &self.phase {
+            Phase::Progressing(rollout) | Phase::Paused { rollout, .. } => rollout.weight,
+            Phase::Degraded { ramp: Some(ramp), .. } => ramp.weight,
+            Phase::Healthy | Phase::Degraded { ramp: None, .. } => Weight::ZERO,
+        }
     }
 
     /// The service's name.
@@ -153,6 +172,7 @@ impl Service {
             refused: standing.refused.clone(),
             earlier: standing.earlier.clone(),
             revision: standing.revision,
+            leaving: standing.leaving.clone(),
             phase: self.phase.memory(),
         }
     }
@@ -178,6 +198,7 @@ impl Standing {
             refused: Vec::new(),
             earlier: Vec::new(),
             revision: Revision(0),
+            leaving: Vec::new(),
         }
     }
 
@@ -190,6 +211,7 @@ impl Standing {
             refused: memory.refused.clone(),
             earlier: memory.earlier.clone(),
             revision: memory.revision,
+            leaving: memory.leaving.clone(),
         }
     }
 
@@ -223,7 +245,7 @@ impl Phase {
             Self::Paused { rollout, kind, reason, at } => {
                 PhaseMemory::Paused { rollout: rollout.memory(), kind: *kind, reason: reason.clone(), at: *at }
             }
-            Self::Degraded { target, reason } => {
+            Self::Degraded { target, reason, .. } => {
                 PhaseMemory::Degraded { target: target.clone(), reason: reason.clone() }
             }
         }
@@ -239,6 +261,7 @@ impl Rollout {
             started: self.started,
             since: self.since,
             spent_ms: u64::try_from(self.spent.as_millis()).unwrap_or(u64::MAX),
+            admitted: self.admitted,
         }
     }
 
@@ -254,6 +277,7 @@ impl Rollout {
             test: None,
             analysis: None,
             lacking_since: None,
+            admitted: false,
         }
     }
 
@@ -264,6 +288,7 @@ impl Rollout {
             weight: memory.weight,
             started: memory.started,
             spent: Duration::from_millis(memory.spent_ms),
+            admitted: memory.admitted,
             ..Self::waiting(memory.target.clone(), memory.since)
         }
     }

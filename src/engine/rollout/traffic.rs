@@ -5,6 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::engine::{
     names::{Generation, VersionName},
+    plan::Guard,
     samples::{Counts, SlotSamples},
     stats::{
         latency::LatencyCounts,
@@ -29,6 +30,19 @@ pub(super) struct Traffic {
     /// Finished evidence since the cut, by version.
     since_cut: Vec<(VersionName, Counts)>,
     longest_error_run: u64,
+    /// While the canary is new: until when its errors, and until when its latencies are not counted.
+    warming: Warming,
+}
+
+/// Where a canary's warm-up stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Warming {
+    /// It had no weight yet in this rollout.
+    Cold,
+    /// Until then.
+    Until { errors: Timestamp, latency: Timestamp, holds: Timestamp },
+    /// It is judged.
+    Over,
 }
 
 impl Traffic {
@@ -40,6 +54,7 @@ impl Traffic {
             cut_at: now,
             since_cut: Vec::new(),
             longest_error_run: 0,
+            warming: Warming::Over,
         }
     }
 
@@ -64,29 +79,98 @@ impl Traffic {
         self.longest_error_run = 0;
     }
 
+    /// A new rollout: nothing before is evidence in it, and its canary is cold.
+    pub(super) fn begin(&mut self) {
+        self.forget_strata();
+        self.warming = Warming::Cold;
+    }
+
+    /// The canary has weight now. The first time in a rollout, its warm-up begins.
+    /// Holds wait for it only where a threshold does.
+    pub(super) fn warm_up(&mut self, guard: &Guard, now: Timestamp) {
+        if self.warming == Warming::Cold {
+            let (errors, latency) = (now + guard.warmup.errors, now + guard.warmup.latency);
+            let holds = if guard.latency.is_empty() { errors } else { errors.max(latency) };
+            self.warming = Warming::Until { errors, latency, holds };
+        }
+    }
+
+    /// Whether a hold waits for the canary to be warm.
+    pub(super) fn is_warming(&self, now: Timestamp) -> bool {
+        self.warm_at().is_some_and(|at| now < at)
+    }
+
+    /// When the canary is warm enough for holds to end, while it is not.
+    pub(super) fn warm_at(&self) -> Option<Timestamp> {
+        match self.warming {
+            Warming::Until { holds, .. } => Some(holds),
+            Warming::Cold | Warming::Over => None,
+        }
+    }
+
     /// Takes in what was drained of this service.
     pub(super) fn add(&mut self, now: Timestamp, slots: &[&SlotSamples], canary: Option<&VersionName>) {
+        self.end_warm_up(now, canary);
+        let nothing = LatencyCounts::default();
         for slot in slots {
+            let is_canary = Some(&slot.version) == canary;
+            let (errors_count, latency_counts) = if is_canary { self.counted(now) } else { (true, true) };
             let in_rollout = self.strata.iter().any(|(of, _)| *of == slot.weight_generation);
-            if in_rollout && Some(&slot.version) == canary {
+            if in_rollout && is_canary && errors_count {
                 self.longest_error_run = self.longest_error_run.max(slot.longest_error_run);
             }
-            if slot.weight_generation != self.generation {
+            if slot.weight_generation != self.generation || !errors_count {
                 continue;
             }
             let counts = slot.sampled + slot.sticky;
-            windows_of(&mut self.windows, &slot.version).add(now, counts, &slot.latency);
+            let latency = if latency_counts { &slot.latency } else { &nothing };
+            windows_of(&mut self.windows, &slot.version).add(now, counts, latency);
             *entry(&mut self.since_cut, &slot.version) += counts;
         }
     }
 
+    /// Whether the canary's errors count by now.
+    pub(super) fn counts_errors(&self, now: Timestamp) -> bool {
+        self.counted(now).0
+    }
+
+    /// Whether the canary's errors and latencies count.
+    fn counted(&self, now: Timestamp) -> (bool, bool) {
+        match self.warming {
+            Warming::Until { errors, latency, .. } => (now >= errors, now >= latency),
+            Warming::Cold | Warming::Over => (true, true),
+        }
+    }
+
+    /// From here on the canary is judged like any other: what is required of it counts from now, too.
+    fn end_warm_up(&mut self, now: Timestamp, canary: Option<&VersionName>) {
+        let Warming::Until { errors, latency, holds } = self.warming else { return };
+        let (end, canary) = (errors.max(latency), canary.cloned());
+        if now < end {
+            return;
+        }
+        self.warming = Warming::Over;
+        if let Some(canary) = canary.filter(|_| holds > self.cut_at) {
+            self.since_cut.retain(|(name, _)| *name != canary);
+            windows_of(&mut self.windows, &canary).clear(now);
+        }
+    }
+
     /// What is news for the share test, by stratum of this rollout.
-    pub(super) fn news(&self, slots: &[&SlotSamples], canary: &VersionName, stable: &VersionName) -> Vec<News> {
+    pub(super) fn news(
+        &self,
+        now: Timestamp,
+        slots: &[&SlotSamples],
+        canary: &VersionName,
+        stable: &VersionName,
+    ) -> Vec<News> {
+        let (_, latency_counts) = self.counted(now);
         let news = self.strata.iter().map(|&(generation, weight)| {
             let of = |version| Drained::of(slots, generation, version);
             let (canary, stable) = (of(canary), of(stable));
             // Latencies of both kinds of routing are counted together: where some were sticky, none are by the draw alone.
-            let latency = (!canary.has_sticky && !stable.has_sticky).then_some((canary.latency, stable.latency));
+            let by_draw = !canary.has_sticky && !stable.has_sticky;
+            let latency = (latency_counts && by_draw).then_some((canary.latency, stable.latency));
             News { w: weight.ratio(), canary: canary.sampled, stable: stable.sampled, latency }
         });
         news.filter(|news| news.canary.requests + news.stable.requests > 0).collect()

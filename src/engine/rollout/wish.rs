@@ -149,7 +149,7 @@ impl Service {
             PhaseMemory::Paused { rollout, kind, reason, at } => {
                 Phase::Paused { rollout: Box::new(Rollout::recall(&rollout)), kind, reason, at }
             }
-            PhaseMemory::Degraded { target, reason } => Phase::Degraded { target, reason },
+            PhaseMemory::Degraded { target, reason } => Phase::Degraded { target, reason, ramp: None },
         };
         let revision = self.standing.revision;
         let plan = self.plan.strategy.guard.share_test;
@@ -196,6 +196,7 @@ impl Service {
 
 /// A hold that is only longer or shorter now is the same hold: its clock goes on.
 fn same_kind(now: Option<&Step>, before: Option<&Step>) -> bool {
-    let is_hold = |step: Option<&Step>| matches!(step, Some(Step::Pause(Pause::For(_) | Pause::Requests(_))));
+    let is_hold =
+        |step: Option<&Step>| matches!(step, Some(Step::Pause(Pause::For(_) | Pause::Bake(_) | Pause::Requests(_))));
     now == before || (is_hold(now) && is_hold(before))
 }

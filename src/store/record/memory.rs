@@ -24,7 +24,16 @@ pub struct ServiceRecord {
     refused: Vec<WishRecord>,
     earlier: Vec<EarlierRecord>,
     revision: u64,
+    #[serde(default)]
+    leaving: Vec<LeavingRecord>,
     phase: PhaseRecord,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LeavingRecord {
+    version: String,
+    at: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,6 +68,13 @@ struct RolloutRecord {
     started: u64,
     since: u64,
     spent_ms: u64,
+    #[serde(default = "admitted_before")]
+    admitted: bool,
+}
+
+/// Before there were turns, every rollout had its own.
+const fn admitted_before() -> bool {
+    true
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -86,7 +102,7 @@ struct SlowRecord {
 
 impl From<&ServiceMemory> for ServiceRecord {
     fn from(memory: &ServiceMemory) -> Self {
-        let ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, phase } = memory;
+        let ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, phase } = memory;
         let earlier_record =
             |(revision, wish): &(Revision, Wish)| EarlierRecord { revision: revision.0, wish: wish.into() };
         Self {
@@ -97,6 +113,10 @@ impl From<&ServiceMemory> for ServiceRecord {
             refused: refused.iter().map(WishRecord::from).collect(),
             earlier: earlier.iter().map(earlier_record).collect(),
             revision: revision.0,
+            leaving: leaving
+                .iter()
+                .map(|(version, at)| LeavingRecord { version: version.to_string(), at: at.as_millis() })
+                .collect(),
             phase: phase.into(),
         }
     }
@@ -106,7 +126,9 @@ impl TryFrom<ServiceRecord> for ServiceMemory {
     type Error = RecordError;
 
     fn try_from(record: ServiceRecord) -> Result<Self, RecordError> {
-        let ServiceRecord { service, stable, stable_since, seen, refused, earlier, revision, phase } = record;
+        let ServiceRecord { service, stable, stable_since, seen, refused, earlier, revision, leaving, phase } = record;
+        let leaving_memory =
+            |LeavingRecord { version, at }| Ok((scalar::version_name(&version)?, Timestamp::from_millis(at)));
         let earlier_memory = |EarlierRecord { revision, wish }| Ok((Revision(revision), Wish::try_from(wish)?));
         Ok(Self {
             service: scalar::service_name(&service)?,
@@ -116,6 +138,7 @@ impl TryFrom<ServiceRecord> for ServiceMemory {
             refused: refused.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             earlier: earlier.into_iter().map(earlier_memory).collect::<Result<_, RecordError>>()?,
             revision: Revision(revision),
+            leaving: leaving.into_iter().map(leaving_memory).collect::<Result<_, RecordError>>()?,
             phase: phase.try_into()?,
         })
     }
@@ -173,7 +196,7 @@ impl TryFrom<PhaseRecord> for PhaseMemory {
 
 impl From<&RolloutMemory> for RolloutRecord {
     fn from(rollout: &RolloutMemory) -> Self {
-        let RolloutMemory { target, step, weight, started, since, spent_ms } = rollout;
+        let RolloutMemory { target, step, weight, started, since, spent_ms, admitted } = rollout;
         Self {
             target: target.into(),
             step: *step as u64,
@@ -181,6 +204,7 @@ impl From<&RolloutMemory> for RolloutRecord {
             started: started.as_millis(),
             since: since.as_millis(),
             spent_ms: *spent_ms,
+            admitted: *admitted,
         }
     }
 }
@@ -189,7 +213,7 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
     type Error = RecordError;
 
     fn try_from(record: RolloutRecord) -> Result<Self, RecordError> {
-        let RolloutRecord { target, step, weight_ppm, started, since, spent_ms } = record;
+        let RolloutRecord { target, step, weight_ppm, started, since, spent_ms, admitted } = record;
         Ok(Self {
             target: target.try_into()?,
             step: scalar::step(step)?,
@@ -197,6 +221,7 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
             started: Timestamp::from_millis(started),
             since: Timestamp::from_millis(since),
             spent_ms,
+            admitted,
         })
     }
 }

@@ -19,7 +19,9 @@ use crate::engine::{
 };
 
 /// The version that is written. Any change of a record's shape is a new version, with a reader for the old one.
-pub const VERSION: u32 = 1;
+///
+/// Version 1 had no leaving versions and no turns.
+pub const VERSION: u32 = 2;
 
 /// Why bytes with a good checksum are no record.
 #[derive(Debug, thiserror::Error)]
@@ -167,7 +169,8 @@ fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, RecordError> {
 
 fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, RecordError> {
     match serde_json::from_slice(json)? {
-        VersionOnly { version: VERSION } => Ok(serde_json::from_slice::<Envelope<T>>(json)?.body),
+        // What version 1 lacks is filled in field by field.
+        VersionOnly { version: 1..=VERSION } => Ok(serde_json::from_slice::<Envelope<T>>(json)?.body),
         VersionOnly { version: 0 } => Err(RecordError::Value("version 0, which never was".to_owned())),
         VersionOnly { version } => Err(RecordError::Newer(version)),
     }

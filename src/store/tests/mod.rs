@@ -38,7 +38,8 @@ fn decision(sequence: u64) -> Decision {
         weight,
         step: Some(1),
     };
-    let rollout = RolloutMemory { target: wish("v2"), step: 0, weight, started: at, since: at, spent_ms: sequence };
+    let target = wish("v2");
+    let rollout = RolloutMemory { target, step: 0, weight, started: at, since: at, spent_ms: sequence, admitted: true };
     let memory = ServiceMemory {
         service,
         stable: wish("v1"),
@@ -47,6 +48,7 @@ fn decision(sequence: u64) -> Decision {
         refused: vec![wish("v0")],
         earlier: vec![(Revision(0), wish("v0"))],
         revision: Revision(1),
+        leaving: vec![(VersionName::new("v0").unwrap(), at)],
         phase: PhaseMemory::Progressing(rollout),
     };
     Decision { event, memory }
@@ -186,6 +188,6 @@ fn the_journal_can_be_read_by_eye() {
     let text = String::from_utf8(read(&dir, JOURNAL)).unwrap();
     let (_, json) = text.split_once('{').unwrap();
     assert_eq!(text.lines().count(), 1);
-    assert!(json.starts_with(r#""version":1,"body":{"event":{"sequence":1,"at":1700000000001,"service":"shop","#));
+    assert!(json.starts_with(r#""version":2,"body":{"event":{"sequence":1,"at":1700000000001,"service":"shop","#));
     assert!(!dir.path().join(SNAPSHOT).exists());
 }

@@ -133,9 +133,9 @@ prop_compose! {
 prop_compose! {
     fn rollout()(
         (target, step, weight) in (wish(), any::<usize>(), weight()),
-        (started, since, spent_ms) in (time(), time(), any::<u64>()),
+        (started, since, spent_ms, admitted) in (time(), time(), any::<u64>(), any::<bool>()),
     ) -> RolloutMemory {
-        RolloutMemory { target, step, weight, started, since, spent_ms }
+        RolloutMemory { target, step, weight, started, since, spent_ms, admitted }
     }
 }
 
@@ -160,10 +160,11 @@ prop_compose! {
         seen in prop::option::of(wish()),
         refused in prop::collection::vec(wish(), 0..4),
         earlier in prop::collection::vec((any::<u64>().prop_map(Revision), wish()), 0..4),
+        leaving in prop::collection::vec((version(), time()), 0..4),
         phase in phase(),
     ) -> ServiceMemory {
         let (stable_since, revision) = (Revision(stable_since), Revision(revision));
-        ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, phase }
+        ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, phase }
     }
 }
 
@@ -241,7 +242,7 @@ fn impossible_values_are_refused() {
         (r#""weightPpm":1,"step":1"#, r#""weightPpm":1000001,"step":1"#, "a weight of 1000001 ppm"),
         (r#""kind":"weightChanged""#, r#""kind":"exploded""#, "the kind of event `exploded`"),
         (r#""verb":"set-weight""#, r#""verb":"""#, "the word ``"),
-        (r#""version":1,"body""#, r#""version":0,"body""#, "version 0, which never was"),
+        (r#""version":2,"body""#, r#""version":0,"body""#, "version 0, which never was"),
         (r#""revision":1"#, r#""revision":-1"#, "not a record"),
         (r#""revision":1"#, r#""revision":1,"more":2"#, "unknown field `more`"),
         (r#""sequence":1,"#, "", "missing field `sequence`"),
@@ -251,7 +252,7 @@ fn impossible_values_are_refused() {
         let error = record::decode_decision(changed.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(complaint), "{complaint}: {error}");
     }
-    let later = json.replacen(r#""version":1"#, r#""version":7,"shape":"other""#, 1);
+    let later = json.replacen(r#""version":2"#, r#""version":7,"shape":"other""#, 1);
     assert!(matches!(record::decode_decision(later.as_bytes()), Err(RecordError::Newer(7))));
 }
 
@@ -273,4 +274,14 @@ fn a_snapshot_with_a_gap_in_its_history_is_refused() {
         let error = record::decode_snapshot(&record::encode_snapshot(&damaged).unwrap()).unwrap_err();
         assert_eq!(error.to_string(), "it holds a history with a gap");
     }
+}
+
+/// As the first version wrote it: what it did not know is filled in.
+#[test]
+fn a_record_of_the_first_version_is_read() {
+    let json = r#"{"version":1,"body":{"event":{"sequence":1,"at":5,"service":"shop","revision":1,"kind":"weightChanged","cause":"plan","stable":"v1","canary":"v2","weightPpm":10,"step":1},"memory":{"service":"shop","stable":{"version":"v1","revision":""},"stableSince":0,"seen":null,"refused":[],"earlier":[],"revision":1,"phase":{"progressing":{"target":{"version":"v2","revision":""},"step":1,"weightPpm":10,"started":1,"since":2,"spentMs":3}}}}}"#;
+    let Decision { memory, .. } = record::decode_decision(json.as_bytes()).unwrap();
+    assert_eq!(memory.leaving, []);
+    let PhaseMemory::Progressing(rollout) = memory.phase else { panic!("a rollout") };
+    assert!(rollout.admitted);
 }

@@ -1,0 +1,154 @@
+//! The rules of a strategy that are no steps: windows, abort, bake, what is kept for a way back.
+//! Refuses windows that never open and zones that nobody knows.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use jiff::tz::TimeZone;
+
+use super::{
+    diagnostic::Code,
+    report::{At, Fields, Problem, Report},
+    shape,
+    yaml::Value,
+};
+use crate::engine::{
+    plan::{Pause, Step},
+    policy::{Policy, RiseWindow},
+    weight::Weight,
+};
+
+/// Most windows of a strategy.
+pub const WINDOWS_MAX: usize = 32;
+
+/// What one may be waited for after a change of versions.
+const DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(7 * 24);
+const BAKE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(30 * 24);
+/// What stays on stable during a bake, where nothing is written: enough to compare with.
+const BAKE_WEIGHT: u32 = 990_000;
+
+/// The rules of `strategy.canary`, and the steps of its bake.
+pub fn policy(canary: &Fields<'_>, report: &mut Report) -> Option<(Policy, Vec<Step>)> {
+    let defaults = Policy::default();
+    let windows = canary.get("windows").map_or(Some(Vec::new()), |at| windows(&at, report));
+    let ramp = canary.get("abort").map_or(Some(defaults.abort_ramp), |at| abort(&at, report));
+    let delay = canary.get("scaleDownDelay").map_or(Some(defaults.scale_down_delay), |at| report.duration(&at, DELAY));
+    let rollback = canary.get("rollbackWindow").map_or(Some(defaults.rollback_window), |at| rollback(&at, report));
+    let bake = canary.get("bake").map_or(Some(Vec::new()), |at| bake(&at, report));
+    let policy = Policy {
+        windows: windows?,
+        abort_ramp: ramp?,
+        scale_down_delay: delay?,
+        rollback_window: rollback?,
+        ..defaults
+    };
+    Some((policy, bake?))
+}
+
+/// How long an old version is kept, in seconds as Argo Rollouts writes it.
+pub fn delay_seconds(at: &At<'_>, report: &mut Report) -> Option<Duration> {
+    report.whole(at, 0..=DELAY.end().as_secs()).map(Duration::from_secs)
+}
+
+fn rollback(at: &At<'_>, report: &mut Report) -> Option<usize> {
+    report.whole(at, 0..=16).and_then(|window| usize::try_from(window).ok())
+}
+
+fn abort(at: &At<'_>, report: &mut Report) -> Option<Duration> {
+    let fields = report.fields(at, &shape::ABORT)?;
+    fields.get("ramp").map_or(Some(Duration::ZERO), |at| report.duration(&at, Duration::ZERO..=Duration::from_hours(1)))
+}
+
+fn bake(at: &At<'_>, report: &mut Report) -> Option<Vec<Step>> {
+    let fields = report.fields(at, &shape::BAKE)?;
+    let duration = fields.need(report, "duration", "say how long: `bake: { duration: 10m }`");
+    let duration = duration.and_then(|at| report.duration(&at, BAKE));
+    let weight = fields.get("weight").map_or(Weight::from_ppm(BAKE_WEIGHT).ok(), |at| {
+        let weight = report.share(&at)?;
+        if weight > Weight::ZERO {
+            return Some(weight);
+        }
+        report
+            .error(Code::BadValue, &at.span(), "a bake at 0% watches nothing")
+            .help("write, say, `weight: 99%`: what is left stays on stable, to compare with");
+        None
+    });
+    Some(vec![Step::SetWeight(weight?), Step::Pause(Pause::Bake(duration?))])
+}
+
+fn windows(at: &At<'_>, report: &mut Report) -> Option<Vec<RiseWindow>> {
+    let items = report.items(at, WINDOWS_MAX)?;
+    if items.is_empty() {
+        report
+            .error(Code::BadValue, &at.span(), "with no window, weight may never rise")
+            .help("add one, or remove `windows`: then weight may rise at any time");
+    }
+    let read: Vec<RiseWindow> = items.iter().filter_map(|at| window(at, report)).collect();
+    (read.len() == items.len()).then_some(read)
+}
+
+fn window(at: &At<'_>, report: &mut Report) -> Option<RiseWindow> {
+    let fields = report.fields(at, &shape::WINDOW)?;
+    let days = fields.get("days").map_or(Some([true; 7]), |at| days(&at, report));
+    let help = "write both ends: `{ from: \"09:00\", to: \"16:00\" }`";
+    let from = fields.need(report, "from", help).and_then(|at| minute(&at, report));
+    let to_at = fields.need(report, "to", help);
+    let to = to_at.as_ref().and_then(|at| minute(at, report));
+    if let (Some(from), Some(to), Some(at)) = (from, to, &to_at)
+        && from == to
+    {
+        report
+            .error(Code::BadValue, &at.span(), "a window that opens and closes at the same minute never opens")
+            .help("for a whole day write `from: \"00:00\", to: \"24:00\"`");
+        return None;
+    }
+    let zone = fields.get("zone").map_or(Some(TimeZone::UTC), |at| zone(&at, report));
+    // Midnight at the end of a day is 24:00, at its beginning 00:00.
+    let to = to.map(|to| if to == 0 { 1440 } else { to });
+    let from = from.filter(|from| *from < 1440);
+    Some(RiseWindow { days: days?, from: from?, to: to?, zone: zone? })
+}
+
+fn days(at: &At<'_>, report: &mut Report) -> Option<[bool; 7]> {
+    const DAYS: [(&str, usize); 7] =
+        [("mon", 0), ("tue", 1), ("wed", 2), ("thu", 3), ("fri", 4), ("sat", 5), ("sun", 6)];
+    let items = report.items(at, 7)?;
+    let mut open = [false; 7];
+    for item in &items {
+        open[report.word(item, &DAYS)?] = true;
+    }
+    if items.is_empty() {
+        report.error(Code::BadValue, &at.span(), "a window without days never opens").help("write, say, `days: [mon]`");
+        return None;
+    }
+    Some(open)
+}
+
+/// `"09:00"`: minutes since midnight, `24:00` included.
+fn minute(at: &At<'_>, report: &mut Report) -> Option<u16> {
+    if let Value::Scalar(scalar) = &at.node.value
+        && !scalar.text.contains(':')
+    {
+        report
+            .error(Code::BadValue, &at.span(), format!("`{}` is no time of the day", at.name))
+            .help("write hours and minutes, in quotes: `\"09:00\"`");
+        return None;
+    }
+    report.scalar(at, "a time of the day such as `\"09:00\"`", |text| {
+        let problem = || Problem::new("is no time of the day", "write hours and minutes, in quotes: `\"09:00\"`");
+        let (hours, minutes) = text.split_once(':').ok_or_else(problem)?;
+        let number = |text: &str, max: u16| {
+            let fine = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u16>().ok().filter(|number| fine && *number <= max)
+        };
+        let (hours, minutes) = number(hours, 24).zip(number(minutes, 59)).ok_or_else(problem)?;
+        let minute = hours * 60 + minutes;
+        if minute > 1440 { Err(problem()) } else { Ok(minute) }
+    })
+}
+
+fn zone(at: &At<'_>, report: &mut Report) -> Option<TimeZone> {
+    report.scalar(at, "a time zone such as `Europe/Berlin`", |text| {
+        let help = "write its name in the tz database, as `Europe/Berlin`, or `UTC`";
+        TimeZone::get(text).map_err(|_| Problem::new("is not a time zone that is known", help))
+    })
+}

@@ -1,0 +1,287 @@
+//! Strategies beyond weights and holds: when weight may rise, how a canary leaves, blue-green, turns among rollouts.
+
+use std::time::Duration;
+
+use serin::engine::{
+    event::{Cause, EventKind},
+    input::Verb,
+    memory::{PauseKind, PhaseMemory},
+    names::Revision,
+    plan::{LatencyLimit, Pause, ServicePlan, Step, Warmup},
+    policy::RiseWindow,
+    weight::Weight,
+};
+
+use crate::world::{Dice, Traffic, World, hold, plan, version, weight, wish};
+
+const GOOD: Traffic = Traffic { requests: 20, stable_errors: 1_000, canary_errors: 1_000 };
+const BAD: Traffic = Traffic { requests: 20, stable_errors: 0, canary_errors: 500_000 };
+const DEAD: Traffic = Traffic { requests: 20, stable_errors: 0, canary_errors: 1_000_000 };
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn percent(text: &str) -> Weight {
+    text.parse().unwrap()
+}
+
+fn bake(seconds: u64) -> Step {
+    Step::Pause(Pause::Bake(secs(seconds)))
+}
+
+fn stable(world: &World) -> &str {
+    world.service().versions[world.service().stable].name.as_str()
+}
+
+/// The world's clock starts on a Tuesday at 22:13:20 UTC.
+fn only_at_night() -> RiseWindow {
+    RiseWindow { days: [true; 7], from: 23 * 60, to: 6 * 60, zone: jiff::tz::TimeZone::UTC }
+}
+
+fn windowed(steps: Vec<Step>) -> ServicePlan {
+    let mut wanted = plan(steps);
+    wanted.strategy.policy.windows = vec![only_at_night()];
+    wanted
+}
+
+#[test]
+fn weight_rises_only_within_its_windows_and_falls_at_any_time() {
+    let (mut world, mut dice) =
+        (World::new(windowed(vec![weight("5%"), hold(10), weight("25%"), hold(10)])), Dice::new(1));
+    world.run(secs(60), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), Weight::ZERO, "the first weight waits as well");
+    assert!(matches!(world.phase(), PhaseMemory::Progressing(_)), "nobody has to do anything");
+    world.skip(secs(46 * 60));
+    world.tick(GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"));
+    world.skip(secs(7 * 3600));
+    world.run(secs(60), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"), "the hold is long over, the window too");
+    world.order(Verb::Abort).unwrap();
+    assert_eq!(world.canary_weight(), Weight::ZERO);
+}
+
+#[test]
+fn promote_goes_through_a_closed_window_and_loses_no_step() {
+    let mut world = World::new(windowed(vec![weight("5%"), hold(10), weight("25%"), hold(10)]));
+    let promote = || Verb::Promote { full: false, force: false };
+    world.order(promote()).unwrap();
+    assert_eq!(world.canary_weight(), percent("5%"), "who says promote has looked");
+    world.order(promote()).unwrap();
+    assert_eq!(world.canary_weight(), percent("25%"));
+}
+
+#[test]
+fn a_closed_window_is_not_counted_against_the_deadline() {
+    let mut wanted = windowed(vec![weight("5%"), hold(10)]);
+    wanted.strategy.deadline = Some(secs(60));
+    let (mut world, mut dice) = (World::new(wanted), Dice::new(2));
+    world.run(secs(120), GOOD, &mut dice);
+    world.skip(secs(46 * 60));
+    world.run(secs(5), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"));
+    assert_eq!(world.last(EventKind::Aborted), None);
+}
+
+#[test]
+fn the_promotion_is_a_rise_too() {
+    let mut wanted = windowed(vec![weight("5%"), hold(50)]);
+    wanted.strategy.policy.windows = vec![RiseWindow { from: 22 * 60, to: 22 * 60 + 14, ..only_at_night() }];
+    let (mut world, mut dice) = (World::new(wanted), Dice::new(3));
+    world.run(secs(10), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"));
+    world.skip(secs(60));
+    world.run(secs(10), GOOD, &mut dice);
+    assert_eq!((stable(&world), world.last(EventKind::Promoted)), ("v1", None), "the window closed at 22:14");
+}
+
+/// Errors that begin after the last weight flip everything back while the canary is still on trial.
+#[test]
+fn errors_in_the_bake_time_flip_back() {
+    let steps = vec![weight("50%"), hold(2), weight("99%"), bake(60)];
+    let (mut world, mut dice) = (World::new(plan(steps)), Dice::new(4));
+    world.run(secs(30), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("99%"));
+    world.run(secs(20), DEAD, &mut dice);
+    assert!(matches!(world.phase(), PhaseMemory::Degraded { .. }), "{:?}", world.phase());
+    assert_eq!((stable(&world), world.canary_weight()), ("v1", Weight::ZERO));
+}
+
+#[test]
+fn a_ramp_takes_the_weight_down_evenly_and_a_second_abort_ends_it() {
+    let mut wanted = plan(vec![weight("50%"), hold(60)]);
+    wanted.strategy.policy.abort_ramp = secs(20);
+    let (mut world, mut dice) = (World::new(wanted), Dice::new(5));
+    world.order(Verb::Abort).unwrap();
+    assert!(matches!(world.phase(), PhaseMemory::Degraded { .. }));
+    let mut before = percent("50%");
+    assert_eq!(world.canary_weight(), before);
+    for second in 1..=20_u32 {
+        world.run(secs(1), GOOD, &mut dice);
+        assert_eq!(world.canary_weight().ppm(), 500_000 / 20 * (20 - second), "second {second}");
+        assert!(world.canary_weight() < before);
+        before = world.canary_weight();
+    }
+    assert_eq!(world.service().canary, None);
+    world.order(Verb::Retry).unwrap();
+    world.order(Verb::Abort).unwrap();
+    world.run(secs(5), GOOD, &mut dice);
+    world.order(Verb::Abort).unwrap();
+    assert_eq!(world.canary_weight(), Weight::ZERO, "at once, when asked again");
+}
+
+#[test]
+fn a_crash_on_the_ramp_comes_back_with_stable_only() {
+    let mut wanted = plan(vec![weight("50%"), hold(60)]);
+    wanted.strategy.policy.abort_ramp = secs(20);
+    let (mut world, mut dice) = (World::new(wanted), Dice::new(6));
+    world.order(Verb::Abort).unwrap();
+    world.run(secs(5), GOOD, &mut dice);
+    world.crash(secs(1));
+    assert_eq!((stable(&world), world.canary_weight()), ("v1", Weight::ZERO));
+}
+
+#[test]
+fn what_serves_no_longer_is_told_once_its_delay_is_over() {
+    let mut world = World::new(plan(vec![weight("5%"), hold(60)]));
+    let mut dice = Dice::new(7);
+    world.order(Verb::Promote { full: true, force: false }).unwrap();
+    world.run(secs(29), GOOD, &mut dice);
+    assert_eq!(world.last(EventKind::ScaleDown), None);
+    world.crash(secs(0));
+    world.run(secs(2), GOOD, &mut dice);
+    assert_eq!(world.last(EventKind::ScaleDown).unwrap().canary, Some(version("v1")));
+    world.run(secs(60), GOOD, &mut dice);
+    let told = world.events.iter().filter(|event| event.kind == EventKind::ScaleDown).count();
+    assert_eq!(told, 1, "once");
+}
+
+#[test]
+fn a_version_that_serves_again_is_not_told_to_be_stopped() {
+    let mut world = World::new(plan(vec![weight("5%"), hold(600)]));
+    let mut dice = Dice::new(8);
+    world.order(Verb::Promote { full: true, force: false }).unwrap();
+    world.order(Verb::Undo { to: None }).unwrap();
+    world.run(secs(40), GOOD, &mut dice);
+    assert_eq!(world.last(EventKind::ScaleDown).unwrap().canary, Some(version("v2")), "v1 serves");
+    world.order(Verb::Start { to: version("v2"), revision: String::new() }).unwrap();
+    world.order(Verb::Abort).unwrap();
+    world.order(Verb::Retry).unwrap();
+    let events = world.events.len();
+    world.run(secs(40), GOOD, &mut dice);
+    assert!(world.events[events..].iter().all(|event| event.kind != EventKind::ScaleDown), "it is being tried");
+}
+
+#[test]
+fn undo_beyond_the_rollback_window_is_an_ordinary_rollout() {
+    let mut wanted = plan(vec![weight("5%"), hold(60)]);
+    wanted.strategy.policy.rollback_window = 1;
+    let mut world = World::new(wanted);
+    let full = || Verb::Promote { full: true, force: false };
+    world.order(full()).unwrap();
+    world.order(Verb::Start { to: version("v3"), revision: String::new() }).unwrap();
+    world.order(full()).unwrap();
+    world.order(Verb::Undo { to: Some(Revision(0)) }).unwrap();
+    assert_eq!((stable(&world), world.canary_weight()), ("v3", percent("5%")), "v1 is tried like any other");
+}
+
+#[test]
+fn a_cold_canary_is_judged_on_latency_only_when_it_is_warm() {
+    let limit = LatencyLimit { quantile: 0.5, max: Duration::from_millis(1), window: secs(5), min_requests: 20 };
+    for (warmup, aborted) in [(0, true), (10, false)] {
+        let mut wanted = plan(vec![weight("50%"), hold(2), weight("60%"), hold(60)]);
+        wanted.strategy.guard.latency = vec![limit];
+        wanted.strategy.guard.warmup = Warmup { errors: Duration::ZERO, latency: secs(warmup) };
+        let (mut world, mut dice) = (World::new(wanted), Dice::new(9));
+        world.run(secs(9), GOOD, &mut dice);
+        assert_eq!(world.last(EventKind::Aborted).is_some(), aborted, "warm-up {warmup} s");
+        assert_ne!(world.canary_weight(), percent("60%"), "no hold ends before its checks had their chance");
+        world.run(secs(3), GOOD, &mut dice);
+        assert!(matches!(world.last(EventKind::Aborted).unwrap().cause, Cause::Latency { .. }));
+    }
+}
+
+#[test]
+fn errors_in_a_warm_up_of_errors_do_not_count() {
+    let mut wanted = plan(vec![weight("50%"), hold(2), weight("60%"), hold(60)]);
+    wanted.strategy.guard.warmup.errors = secs(10);
+    let (mut world, mut dice) = (World::new(wanted), Dice::new(10));
+    world.run(secs(9), DEAD, &mut dice);
+    assert_eq!(world.last(EventKind::Aborted), None);
+    world.run(secs(6), DEAD, &mut dice);
+    assert!(world.last(EventKind::Aborted).is_some());
+}
+
+fn blue_green(auto: Option<Step>) -> ServicePlan {
+    plan(auto.into_iter().chain([weight("100%"), hold(30)]).collect())
+}
+
+/// C20 and its like: before and after the switch an abort leaves the old version in charge of everything.
+#[test]
+fn blue_green_can_be_aborted_before_and_after_the_switch() {
+    for after in [false, true] {
+        let (mut world, mut dice) = (World::new(blue_green(Some(Step::Pause(Pause::Person)))), Dice::new(11));
+        world.run(secs(5), GOOD, &mut dice);
+        assert_eq!(world.canary_weight(), Weight::ZERO);
+        assert!(matches!(world.phase(), PhaseMemory::Paused { kind: PauseKind::Step, .. }));
+        if after {
+            world.order(Verb::Promote { full: false, force: false }).unwrap();
+            assert_eq!(world.canary_weight(), Weight::FULL);
+        }
+        world.order(Verb::Abort).unwrap();
+        assert_eq!((stable(&world), world.canary_weight()), ("v1", Weight::ZERO));
+    }
+}
+
+#[test]
+fn blue_green_switches_by_itself_after_its_seconds_and_a_broken_version_switches_back() {
+    let (mut world, mut dice) = (World::new(blue_green(Some(hold(5)))), Dice::new(12));
+    world.run(secs(4), BAD, &mut dice);
+    assert_eq!(world.canary_weight(), Weight::ZERO);
+    world.run(secs(1), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), Weight::FULL);
+    world.run(secs(5), DEAD, &mut dice);
+    assert_eq!((stable(&world), world.canary_weight()), ("v1", Weight::ZERO));
+}
+
+/// Many rollouts at once: those above the limit wait for their turn at nothing, the longest first.
+#[test]
+fn rollouts_above_the_limit_wait_for_their_turn() {
+    let mut wanted = plan(vec![weight("5%"), hold(60)]);
+    wanted.strategy.policy.concurrent = 1;
+    let others = ["api", "img"]
+        .map(|name| ServicePlan { name: serin::engine::names::ServiceName::new(name).unwrap(), ..wanted.clone() });
+    let mut world = World::of([vec![wanted], others.into()].concat());
+    let mut dice = Dice::new(13);
+    world.run(secs(1), GOOD, &mut dice);
+    let weights = |world: &World| -> Vec<u32> {
+        let of = |service: &serin::engine::table::ServiceTable| {
+            service.canary.map_or(0, |at| service.versions[at].weight.ppm() / 10_000)
+        };
+        world.table.services.iter().map(of).collect()
+    };
+    let begun: u32 = weights(&world).iter().sum();
+    assert_eq!(begun, 5, "one of three: {:?}", weights(&world));
+    for name in ["api", "img", "web"] {
+        let at = ["web", "api", "img"].iter().position(|of| *of == name).unwrap();
+        assert_eq!(weights(&world)[at], 5, "{name} has its turn");
+        world.order_of(name, Verb::Abort).unwrap();
+        world.run(secs(1), GOOD, &mut dice);
+    }
+    assert_eq!(weights(&world), [0, 0, 0]);
+}
+
+#[test]
+fn a_newer_wish_on_the_ramp_of_the_one_before_takes_over_in_one_swap() {
+    let mut wanted = plan(vec![weight("50%"), hold(60)]);
+    wanted.strategy.policy.abort_ramp = secs(20);
+    let (mut world, mut dice) = (World::new(wanted), Dice::new(14));
+    world.order(Verb::Abort).unwrap();
+    world.run(secs(5), GOOD, &mut dice);
+    let mut newer = world.plan.clone();
+    newer.wish = Some(wish("v3"));
+    world.configure(newer).unwrap();
+    assert_eq!(world.service().canary, Some(2));
+    assert_eq!(world.service().versions[1].weight, Weight::ZERO, "two canaries at once there are none");
+}
