@@ -1,7 +1,10 @@
 //! READ WHAT PEOPLE HAVE. Manifests of other tools become a config that passes `config::check`, and a report that names
 //! every value of the input as kept, approximated or dropped. Refuses to leave anything out in silence; touches no socket.
 
+mod alb;
+mod ambassador;
 mod analysis;
+mod apisix;
 mod argo;
 mod draft;
 mod flagger;
@@ -11,6 +14,7 @@ mod ledger;
 mod manifest;
 mod nginx;
 mod report;
+mod smi;
 #[cfg(test)]
 mod tests;
 mod traefik;
@@ -41,6 +45,14 @@ pub enum Kind {
     Traefik,
     /// Istio: VirtualService with weighted destinations, DestinationRule
     Istio,
+    /// AWS Load Balancer Controller: Ingress with weighted target groups in an action's annotation
+    Alb,
+    /// SMI: TrafficSplit
+    Smi,
+    /// Apache APISIX: ApisixRoute with weighted backends
+    Apisix,
+    /// Ambassador, Emissary: two Mappings, one of them with a weight
+    Ambassador,
 }
 
 /// One file of the input.
@@ -98,6 +110,10 @@ impl Kind {
             Self::GatewayApi => &gateway_api::IMPORTER,
             Self::Traefik => &traefik::IMPORTER,
             Self::Istio => &istio::IMPORTER,
+            Self::Alb => &alb::IMPORTER,
+            Self::Smi => &smi::IMPORTER,
+            Self::Apisix => &apisix::IMPORTER,
+            Self::Ambassador => &ambassador::IMPORTER,
         }
     }
 }

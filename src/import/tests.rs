@@ -15,13 +15,17 @@ use crate::{
     words::Style,
 };
 
-const KINDS: [(Kind, &str, usize); 6] = [
+const KINDS: [(Kind, &str, usize); 10] = [
     (Kind::Argo, "argo", 10),
     (Kind::Flagger, "flagger", 10),
     (Kind::Nginx, "nginx", 6),
     (Kind::GatewayApi, "gateway-api", 5),
     (Kind::Traefik, "traefik", 5),
     (Kind::Istio, "istio", 5),
+    (Kind::Alb, "alb", 4),
+    (Kind::Smi, "smi", 4),
+    (Kind::Apisix, "apisix", 4),
+    (Kind::Ambassador, "ambassador", 4),
 ];
 
 fn folder(kind: &str) -> PathBuf {
