@@ -8,6 +8,7 @@ pub mod config;
 pub mod control;
 pub mod demo;
 pub mod engine;
+pub mod guide;
 pub mod import;
 pub mod measure;
 pub mod outbound;

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     api,
-    control::handle::ReloadError,
-    engine::{input::Command, names::ServiceName},
+    control::handle::{Handle, ReloadError},
+    engine::{event::Event, input::Command, names::ServiceName},
 };
 
 /// A body that does not come in this time is not waited for.
@@ -40,7 +40,10 @@ pub(super) async fn command(
     body: Body,
 ) -> Result<Response, Problem> {
     let body = read_body(&headers, body).await?;
-    let command = parse(&inside, &service, &verb, &headers, &body)?;
+    let (command, is_dry) = parse(&inside, &service, &verb, &headers, &body)?;
+    if is_dry {
+        return Ok(answer::document(rehearsed(&inside, command).await?));
+    }
     let place = inside.replies.place(&headers, uri.path(), &body)?;
     // In a task of its own: a client that goes away must not leave a command half remembered.
     let work = tokio::spawn(async move {
@@ -86,7 +89,13 @@ pub(super) async fn reload(
     }
 }
 
-fn parse(inside: &Inside, service: &str, verb: &str, headers: &HeaderMap, body: &[u8]) -> Result<Command, Problem> {
+fn parse(
+    inside: &Inside,
+    service: &str,
+    verb: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(Command, bool), Problem> {
     let request: api::CommandRequest = if body.is_empty() {
         api::CommandRequest::default()
     } else {
@@ -100,9 +109,10 @@ fn parse(inside: &Inside, service: &str, verb: &str, headers: &HeaderMap, body: 
         serde_json::from_slice(body).map_err(|error| bad(&error.to_string()))?
     };
     let name = ServiceName::new(service).map_err(|_| unknown(inside, service))?;
+    let is_dry = request.dry_run;
     let command = request.into_command(name, verb, actor(headers))?;
     read::find(inside, service)?;
-    Ok(command)
+    Ok((command, is_dry))
 }
 
 fn unknown(inside: &Inside, service: &str) -> Problem {
@@ -122,9 +132,19 @@ pub(super) async fn command_by(inside: &Inside, command: Command, peer: Peer) ->
         Ok(_) => info!(%service, verb, actor, reason, source = %peer, "a command was carried out"),
         Err(error) => warn!(%service, verb, actor, reason, source = %peer, %error, "a command was refused"),
     }
-    let event = outcome?.map(|event| read::wire_event(&event, &handle.history()));
+    Ok(reply(outcome?, handle))
+}
+
+/// What a command would do; it changes nothing, so it is not in the log.
+async fn rehearsed(inside: &Inside, command: Command) -> Result<api::CommandReply, Problem> {
+    let handle = &inside.outside.handle;
+    Ok(reply(handle.rehearse(command).await?, handle))
+}
+
+fn reply(decided: Option<Event>, handle: &Handle) -> api::CommandReply {
+    let event = decided.map(|event| read::wire_event(&event, &handle.history()));
     let message = event.as_ref().map_or_else(|| "nothing to do".to_owned(), |event| event.message.clone());
-    Ok(api::CommandReply { event, message })
+    api::CommandReply { event, message }
 }
 
 async fn carry_out(inside: Arc<Inside>, command: Command, peer: Peer) -> Reply {

@@ -23,6 +23,9 @@ pub struct CommandRequest {
     /// Refuse unless this is the present revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_revision: Option<u64>,
+    /// Only say what would happen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// `start`: the wanted version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,

@@ -17,6 +17,9 @@ struct Shared {
     /// Refuses (exit code 6) unless this is the present revision
     #[arg(long, value_name = "N")]
     expect_revision: Option<u64>,
+    /// Only says what would happen
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// A verb that changes something.
@@ -30,7 +33,8 @@ pub(super) fn run(act: &impl Act, global: &Global) -> Result<Exit, Trouble> {
     let client = Client::new(global)?;
     let service = client.service(service)?;
     let reply: Document<CommandReply> = client.post(&format!("/api/v1/services/{service}/{verb}"), &body)?;
-    output::show(global, &reply, |_| format!("{service}: {}\n", reply.body.message))?;
+    let dry = if body.dry_run { " (dry run, nothing is changed)" } else { "" };
+    output::show(global, &reply, |_| format!("{service}: {}{dry}\n", reply.body.message))?;
     Ok(Exit::Done)
 }
 
@@ -39,6 +43,7 @@ impl Shared {
         CommandRequest {
             reason: self.reason.clone(),
             expect_revision: self.expect_revision,
+            dry_run: self.dry_run,
             ..CommandRequest::default()
         }
     }

@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Exit {
             output::note("the show did not end as told");
             Exit::Failed
         }
-        Ok(Ending::Interrupted) => Exit::Failed,
+        Ok(Ending::Interrupted) => Exit::Interrupted,
         Err(error) => {
             output::note(&error.to_string());
             Exit::Failed

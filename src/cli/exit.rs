@@ -26,10 +26,51 @@ pub enum Exit {
     NotAllowed = 8,
     /// Paused for a person.
     PausedForPerson = 9,
+    /// Interrupted by Ctrl-C or SIGTERM before the end.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// Each with what it means, as the help and the manual say it.
+    pub const ALL: [(Self, &str); 11] = [
+        (Self::Done, "done"),
+        (Self::Failed, "failed unexpectedly"),
+        (Self::Usage, "wrong usage"),
+        (Self::ConfigInvalid, "config invalid"),
+        (Self::Aborted, "rollout aborted"),
+        (Self::TimedOut, "time ran out"),
+        (Self::Refused, "refused"),
+        (Self::Unreachable, "admin API not reachable"),
+        (Self::NotAllowed, "not allowed (token)"),
+        (Self::PausedForPerson, "paused for a person"),
+        (Self::Interrupted, "interrupted"),
+    ];
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guide::PAGES;
+
+    /// The help of `serin` is compared where it is written.
+    #[test]
+    fn the_manual_has_every_code_and_no_other() {
+        let page = PAGES.iter().find(|page| page.topic == "pipelines").unwrap().text;
+        let rows: Vec<(u8, &str)> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+            .filter_map(|(code, meaning)| Some((code.parse().ok()?, meaning)))
+            .collect();
+        assert_eq!(rows.len(), Exit::ALL.len());
+        for ((exit, meaning), (code, said)) in Exit::ALL.iter().zip(rows) {
+            assert_eq!(*exit as u8, code);
+            assert!(said.starts_with(meaning), "{code}: {said}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `serin explain`: what a field of the config file or a code of `serin check` means. Touches nothing.
+//! `serin explain`: what a field of the config file or a code of `serin check` means, and the manual. Touches nothing.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,12 @@ use super::{
     exit::Exit,
     output::{self, Format, Trouble},
 };
-use crate::config::manual::{self, Entry, Found};
+use crate::{
+    config::manual::{self, Entry, Found},
+    guide::PAGES,
+};
 
-/// Explain a field of the config file, or a code of `serin check`
+/// Explain a field of the config file, a code of `serin check`, or a topic of the manual
 ///
 /// A field is named by itself, by the end of its path, or by its whole path as it stands in a file.
 #[derive(Debug, clap::Args)]
@@ -20,20 +23,25 @@ Examples:
   serin explain                          what there is
   serin explain setWeight
   serin explain services.web.strategy.canary.guard
-  serin explain unknown-field")]
+  serin explain unknown-field
+  serin explain concepts | less")]
 pub(super) struct Args {
-    /// A field, or a code
+    /// A field, a code, or a topic
     what: Option<String>,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
     let Some(what) = &args.what else {
-        return print(global, &overview(), &json!({ "codes": manual::codes().collect::<Vec<_>>() }));
+        let topics: Vec<&str> = PAGES.iter().map(|page| page.topic).collect();
+        return print(global, &overview(), &json!({ "codes": manual::codes().collect::<Vec<_>>(), "topics": topics }));
     };
     if let Some(page) = manual::explain_code(what) {
         return print(global, &page, &json!({ "code": what, "says": manual::code_in_a_line(what) }));
     }
-    let unknown = |help: String| Trouble::new(Exit::Usage, format!("there is no field or code `{what}`{help}"));
+    if let Some(page) = PAGES.iter().find(|page| page.topic == what) {
+        return print(global, page.text, &json!({ "topic": page.topic, "text": page.text }));
+    }
+    let unknown = |help: String| Trouble::new(Exit::Usage, format!("there is no field, code or topic `{what}`{help}"));
     match manual::find(what) {
         Found::Fields(found) => {
             let text: Vec<String> = found.iter().map(|entry| page(entry, found.len() == 1)).collect();
@@ -99,6 +107,10 @@ fn overview() -> String {
     let mut text = "serin explain FIELD, by name or by path. The top of the file has\n".to_owned();
     for entry in top {
         let _ = writeln!(text, "  {:<18} {}", entry.field.name, entry.field.says);
+    }
+    text += "\nserin explain TOPIC, of the manual:\n";
+    for page in PAGES {
+        let _ = writeln!(text, "  {:<18} {}", page.topic, page.about);
     }
     text += "\nserin explain CODE, of a diagnostic:\n";
     for code in manual::codes() {

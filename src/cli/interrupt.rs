@@ -8,6 +8,7 @@ use std::{
     thread,
 };
 
+use super::exit::Exit;
 use crate::shutdown::{Signal, Signals};
 
 /// Raises the flag on the first signal; the second ends the process.
@@ -18,7 +19,9 @@ pub fn raise(flag: Arc<AtomicBool>) {
             let Ok(mut signals) = Signals::listen() else { return };
             loop {
                 match signals.next().await {
-                    Signal::Drain | Signal::Quit if flag.swap(true, Relaxed) => std::process::exit(1),
+                    Signal::Drain | Signal::Quit if flag.swap(true, Relaxed) => {
+                        std::process::exit(i32::from(Exit::Interrupted as u8))
+                    }
                     _ => {}
                 }
             }

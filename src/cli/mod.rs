@@ -4,20 +4,25 @@
 mod act;
 mod check;
 mod client;
+mod completions;
 mod demo;
+mod drift;
 mod events;
 pub mod exit;
 mod explain;
 mod healthcheck;
 mod history;
 mod import;
+mod init;
 mod interrupt;
 mod load;
 mod output;
 mod rehearse;
 mod reload;
+mod report;
 mod run;
 mod schema;
+mod stat;
 mod status;
 mod toy;
 mod try_;
@@ -78,14 +83,17 @@ enum Verb {
     Run(run::Args),
     Demo(demo::Args),
     Try(try_::Args),
+    Init(init::Args),
     Check(check::Args),
     Schema(schema::Args),
     Explain(explain::Args),
     Import(import::Args),
     Rehearse(rehearse::Args),
     Status(status::Args),
+    Stat(stat::Args),
     Why(why::Args),
     History(history::Args),
+    Report(report::Args),
     Events(events::Args),
     Start(act::StartArgs),
     Promote(act::PromoteArgs),
@@ -97,7 +105,10 @@ enum Verb {
     SetWeight(act::SetWeightArgs),
     Wait(wait::Args),
     Reload(reload::Args),
+    Drift(drift::Args),
     Healthcheck(healthcheck::Args),
+    Completions(completions::CompletionsArgs),
+    Man(completions::ManArgs),
     Toy(toy::Args),
     Load(load::Args),
 }
@@ -112,14 +123,17 @@ impl Verb {
             Self::Run(args) => run::run(args, global),
             Self::Demo(args) => demo::run(args),
             Self::Try(args) => try_::run(args),
+            Self::Init(args) => output::finish(init::run(args)),
             Self::Check(args) => check::run(args, global),
             Self::Schema(_) => output::finish(schema::run()),
             Self::Explain(args) => output::finish(explain::run(args, global)),
             Self::Import(args) => import::run(args, global),
             Self::Rehearse(args) => output::finish(rehearse::run(args, global)),
             Self::Status(args) => output::finish(status::run(args, global)),
+            Self::Stat(args) => output::finish(stat::run(args, global)),
             Self::Why(args) => output::finish(why::run(args, global)),
             Self::History(args) => output::finish(history::run(args, global)),
+            Self::Report(args) => output::finish(report::run(args, global)),
             Self::Events(args) => output::finish(events::run(args, global)),
             Self::Start(args) => output::finish(act::run(args, global)),
             Self::Promote(args) => output::finish(act::run(args, global)),
@@ -131,6 +145,9 @@ impl Verb {
             Self::SetWeight(args) => output::finish(act::run(args, global)),
             Self::Wait(args) => output::finish(wait::run(args, global)),
             Self::Reload(args) => output::finish(reload::run(args, global)),
+            Self::Drift(_) => output::finish(drift::run(global)),
+            Self::Completions(args) => output::finish(completions::completions(args)),
+            Self::Man(args) => output::finish(completions::man(args)),
             Self::Healthcheck(args) => output::finish(healthcheck::run(args, global)),
             Self::Toy(args) => toy::run(args),
             Self::Load(args) => load::run(args, global),
@@ -141,10 +158,10 @@ impl Verb {
 /// Which verbs the help shows together. A verb in no group is shown last.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Serve", &["run", "demo", "try"]),
-    ("Write a config", &["check", "explain", "schema", "rehearse", "import"]),
-    ("Look", &["status", "why", "history", "events"]),
+    ("Write a config", &["init", "check", "explain", "schema", "rehearse", "import"]),
+    ("Look", &["status", "stat", "why", "history", "report", "events"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
-    ("Operate and test", &["wait", "reload", "healthcheck", "toy", "load"]),
+    ("Operate and test", &["wait", "reload", "drift", "healthcheck", "completions", "man", "toy", "load"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -157,7 +174,7 @@ Examples:
 Exit codes:
   0 done                 1 failed unexpectedly    2 wrong usage            3 config invalid
   4 rollout aborted      5 time ran out           6 refused                7 admin API not reachable
-  8 not allowed (token)  9 paused for a person";
+  8 not allowed (token)  9 paused for a person    130 interrupted";
 
 /// Runs the command line, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -209,6 +226,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_has_every_exit_code_and_no_other() {
+        let (_, codes) = AFTER_HELP.split_once("Exit codes:").unwrap();
+        for (exit, meaning) in Exit::ALL {
+            assert!(codes.contains(&format!("{} {meaning}", exit as u8)), "{codes}");
+        }
+        let numbers = codes.split_whitespace().filter(|word| word.parse::<u8>().is_ok()).count();
+        assert_eq!(numbers, Exit::ALL.len(), "{codes}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Between two looks while watching.
-const INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shows where the rollout stands: phase, step, weights asked and measured, numbers of both versions
 #[derive(Debug, clap::Args)]
@@ -140,7 +140,7 @@ fn watch(args: &Args, global: &Global, client: &Client) -> Result<Exit, Trouble>
 }
 
 /// Draws over what was drawn before, without flicker: each line is cut at the edge and cleared to its end, then all below.
-fn redraw(text: &str) -> Result<(), Trouble> {
+pub(super) fn redraw(text: &str) -> Result<(), Trouble> {
     let mut frame = String::from("\x1b[?7l\x1b[H");
     for line in text.lines() {
         frame.push_str(line);

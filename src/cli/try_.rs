@@ -4,7 +4,10 @@ use std::{
     fs,
     net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -21,11 +24,12 @@ use crate::{
 /// Try a canary beside a stable service of your own, without a config file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Starts a proxy in front of both, sends a bounded load of GET / through it, and steps the canary from 5% to 100% or
+Starts a proxy in front of both, sends a bounded load of GET requests through it, and steps the canary from 5% to 100% or
 reverts it on evidence. Exits 0 when it was promoted, 4 when it was reverted.
 
 Examples:
   serin try http://localhost:3000 http://localhost:3001
+  serin try http://localhost:3000 http://localhost:3001 --path /api/items
   serin try http://localhost:3000 http://localhost:3001 --rate 200 --hold 5 --write serin.yaml")]
 pub struct Args {
     /// URL of the version that serves now.
@@ -37,6 +41,9 @@ pub struct Args {
     /// Where the proxy listens; a free port without.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
+    /// What the load asks for.
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
+    pub path: String,
     /// Requests a second that are sent.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rate: u32,
@@ -66,6 +73,7 @@ pub fn run(args: &Args) -> Exit {
         steps: ["5%", "25%", "50%"].map(str::to_owned).to_vec(),
         hold: Duration::from_secs(args.hold),
         rate: f64::from(args.rate),
+        path: args.path.clone(),
     };
     if let Some(file) = &args.write {
         let kept = script.config();
@@ -84,12 +92,19 @@ pub fn run(args: &Args) -> Exit {
     match trial::play(script, &mut Screen::new(args.plain), &interrupted) {
         Ok(Some(EventKind::Promoted)) => Exit::Done,
         Ok(Some(EventKind::Aborted)) => Exit::Aborted,
+        Ok(_) if interrupted.load(Relaxed) => Exit::Interrupted,
         Ok(_) => Exit::Failed,
         Err(error) => {
             output::note(&error.to_string());
             Exit::Failed
         }
     }
+}
+
+/// A path and query, as a request has them.
+fn path(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/') && text.parse::<PathAndQuery>().is_ok();
+    if is_path { Ok(text.to_owned()) } else { Err("write a path as `/api/items?page=1`".to_owned()) }
 }
 
 /// Whether anything answers there: a typing error is said before any user-like request fails on it.

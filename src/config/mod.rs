@@ -7,7 +7,9 @@ mod corpus;
 mod diagnostic;
 mod file;
 mod guard;
+mod lint;
 mod listener;
+
 pub mod manual;
 mod mask;
 mod policy;

@@ -7,6 +7,7 @@ use http::HeaderName;
 
 use super::{
     diagnostic::{Code, Span},
+    lint,
     report::{At, Fields, Problem, Report},
     shape, strategy, suggest,
     template::Templates,
@@ -106,7 +107,7 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
     let wish = wish(&fields, known, stable.as_ref(), report);
     let assign = fields.get("assign").map(|at| assign(&at, report)).unwrap_or_default();
     let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
-    Some(ServicePlan {
+    let plan = ServicePlan {
         name: ServiceName::new(name?).ok()?,
         versions: versions.into_iter().filter_map(|(_, plan)| plan).collect(),
         stable: stable?,
@@ -116,7 +117,11 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
         sticky: assign.sticky,
         timeouts: Timeouts::default(),
         strategy: strategy?,
-    })
+    };
+    if !report.refused() {
+        lint::service(&plan, &fields, report);
+    }
+    Some(plan)
 }
 
 /// Every version's name, with its plan if that is right.

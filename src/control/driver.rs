@@ -25,8 +25,9 @@ use crate::{
     },
     engine::{
         Engine, Recovered,
+        effect::Effect,
         event::Event,
-        input::{Input, Refusal},
+        input::{Command, Input, Refusal},
         names::Generation,
         time::Timestamp,
     },
@@ -169,6 +170,9 @@ impl Driver {
                 // A caller that has gone away has its answer in the history.
                 let _gone = answer.send(outcome);
             }
+            Message::Rehearse(command, answer) => {
+                let _gone = answer.send(self.rehearse(command));
+            }
             Message::Reload(answer) => {
                 let _gone = answer.send(self.reload().map_err(ReloadError::Refused));
             }
@@ -198,6 +202,17 @@ impl Driver {
                 Err(CommandError::Storage(trouble))
             }
         }
+    }
+
+    /// What a command would decide, tried on a copy.
+    fn rehearse(&self, command: Command) -> Result<Option<Event>, CommandError> {
+        let mut effects = Vec::new();
+        self.engine.clone().apply(Input::Command(command), self.clock.now(), &mut effects)?;
+        let decided = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Persist(decision) => Some(decision.event),
+            Effect::Publish { .. } => None,
+        });
+        Ok(decided.last())
     }
 
     /// A decision could not be remembered, so it is not in force. Back to what is remembered, with stable only.

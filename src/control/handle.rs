@@ -72,6 +72,8 @@ pub enum ReloadError {
 pub enum Message {
     /// Carry this out and answer once it is persisted and published; the answer is the last event of it, if any.
     Command(Command, oneshot::Sender<Result<Option<Event>, CommandError>>),
+    /// Answer what carrying this out now would decide, and change nothing.
+    Rehearse(Command, oneshot::Sender<Result<Option<Event>, CommandError>>),
     /// Read the file again and answer with what came of it: the diagnostics as text on refusal.
     Reload(oneshot::Sender<Result<(), ReloadError>>),
 }
@@ -153,6 +155,16 @@ impl Handle {
     pub async fn command(&self, command: Command) -> Result<Option<Event>, CommandError> {
         let (answer, answered) = oneshot::channel();
         self.inbox.try_send(Message::Command(command, answer)).map_err(|_| CommandError::Busy)?;
+        answered.await.map_err(|_| CommandError::Busy)?
+    }
+
+    /// What the command would decide now; nothing is changed, remembered or told.
+    ///
+    /// # Errors
+    /// As [`Handle::command`].
+    pub async fn rehearse(&self, command: Command) -> Result<Option<Event>, CommandError> {
+        let (answer, answered) = oneshot::channel();
+        self.inbox.try_send(Message::Rehearse(command, answer)).map_err(|_| CommandError::Busy)?;
         answered.await.map_err(|_| CommandError::Busy)?
     }
 

@@ -74,6 +74,7 @@ pub fn play(pace: Pace, screen: &mut Screen, interrupted: &AtomicBool) -> Result
         steps: ["5%", "25%", "50%"].map(str::to_owned).to_vec(),
         hold: pace.hold,
         rate: pace.rate,
+        path: "/".to_owned(),
     })?;
     introduce(&stage, pace, screen);
     screen.say("\nAct 1 of 2: a bad release. v2 fails every second request; it starts at 5%.");

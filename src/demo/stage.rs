@@ -39,6 +39,8 @@ pub struct Script {
     pub hold: Duration,
     /// Requests a second of the load.
     pub rate: f64,
+    /// What it asks for, as `/`.
+    pub path: String,
 }
 
 /// Why the show cannot begin or go on.
@@ -83,7 +85,7 @@ impl Stage {
         let source = Source::read(&file).map_err(StageError::Config)?;
         let server = Server::start(source)?;
         let target = server.addresses().first().copied().unwrap_or(script.listen);
-        let mut spec = LoadSpec::new(format!("http://{target}/").parse()?, script.rate);
+        let mut spec = LoadSpec::new(format!("http://{target}{}", script.path).parse()?, script.rate);
         spec.connections = 16;
         let load = Load::start(spec)?;
         Ok(Self { script, folder, server: Some(server), load: Some(load), seen: 0 })

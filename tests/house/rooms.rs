@@ -37,6 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "server",
             "demo",
+            "guide",
             "import",
             "rehearse",
             "api",

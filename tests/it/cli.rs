@@ -278,3 +278,59 @@ fn a_reader_that_goes_away_is_no_error() {
     let run = Run::from(child.wait_with_output().unwrap());
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
 }
+
+#[test]
+fn each_version_has_a_row_of_numbers() {
+    let stage = Stage::progressing();
+    golden("stat.txt", &run(&stage, &["stat"]).stdout);
+    assert_eq!(run(&stage, &["stat", "nope"]).code, 2);
+    assert!(run(&stage, &["stat", "web", "--ascii"]).stdout.is_ascii());
+}
+
+#[test]
+fn a_rollout_is_told_from_start_to_end() {
+    let stage = Stage::new(vec![stage::degraded()], stage::aborted_history(), Setting::default());
+    golden("report.txt", &run(&stage, &["report"]).stdout);
+    golden("report.md", &run(&stage, &["report", "--markdown"]).stdout);
+    let document = run(&stage, &["report", "web", "--output", "json"]).stdout;
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((document["outcome"].as_str(), document["apiVersion"].as_str()), (Some("aborted"), Some("serin/v1")));
+    let none = run(&stage, &["report", "--revision", "99"]);
+    assert_eq!((none.code, none.stdout.as_str()), (2, ""), "{}", none.stderr);
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen() {
+    let stage = Stage::progressing();
+    let abort = run(&stage, &["abort", "--reason", "too slow", "--dry-run"]);
+    let said = "web: v2 aborted at 5%: abort by ann, \"too slow\" (dry run, nothing is changed)\n";
+    assert_eq!((abort.code, abort.stdout.as_str()), (0, said), "{}", abort.stderr);
+    assert_eq!(run(&stage, &["resume", "--dry-run"]).code, 6);
+}
+
+#[test]
+fn drift_names_the_line_to_edit() {
+    let stage = Stage::progressing();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("serin.yaml");
+    let text = "listen: 127.0.0.1:1\nservices:\n  web:\n    versions: { v1: 'http://a', v2: 'http://b' }\n    stable: v1\n    canary: v2\n";
+    let drift = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        run(&stage, &["drift", "--config", file.to_str().unwrap()])
+    };
+    let none = drift(text);
+    assert_eq!(none.code, 0, "{}{}", none.stdout, none.stderr);
+    let some = drift(&text.replace("stable: v1", "stable: v2").replace("canary: v2", "canary: v1"));
+    assert_eq!(some.code, 1);
+    assert!(
+        some.stdout.contains(":5: services.web.stable\n  the file says  v2\n  in force is    v1\n"),
+        "{}",
+        some.stdout
+    );
+    assert!(
+        some.stdout.contains(":6: services.web.canary\n  the file says  v1\n  in force is    v2\n"),
+        "{}",
+        some.stdout
+    );
+    assert_eq!(drift("listen: [").code, 3);
+}

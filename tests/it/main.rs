@@ -7,6 +7,7 @@ mod certificates;
 mod cli;
 mod dashboard;
 mod edge;
+mod guide;
 mod harness;
 mod promises;
 mod proxy;

@@ -210,6 +210,7 @@ impl Driver {
                         drop(answer.send(self.carry_out(&command)));
                     }
                 }
+                Message::Rehearse(command, answer) => drop(answer.send(self.carry_out(&command))),
                 Message::Reload(answer) => {
                     self.reloads.fetch_add(1, SeqCst);
                     let error = self.shared.config.load().error.clone();
