@@ -96,6 +96,11 @@ trial up -d --no-recreate --scale v1=2 >/dev/null 2>&1
 trial up -d --no-recreate --scale v1=1 >/dev/null 2>&1
 until_true "v3 is promoted" 120 is 'd["phase"] + " " + next(v["name"] for v in d["versions"] if v["role"] == "stable")' 'Healthy v3'
 proxy history | sed 's/^/  /'
+proxy drift >"$work/drift" && fail "the file still names v1 as stable, and drift does not say so"
+grep -q 'write `stable: v3`' "$work/drift" || fail "drift does not name what to write: $(cat "$work/drift")"
+proxy report --markdown | grep -q 'v3 of web: promoted' || fail "the report does not tell of the promotion"
+curl --fail --silent --show-error --output /dev/null --header "Authorization: Bearer look" \
+    "http://127.0.0.1:$SERIN_ADMIN_PORT/api/v1/services" || fail "the published admin port does not answer"
 
 echo "--- what the load saw"
 trial stop --timeout 15 load >/dev/null 2>&1

@@ -17,6 +17,7 @@ mod init;
 mod interrupt;
 mod load;
 mod output;
+mod picture;
 mod rehearse;
 mod reload;
 mod report;

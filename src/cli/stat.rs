@@ -5,7 +5,8 @@ use super::{
     client::Client,
     exit::Exit,
     output::{self, Trouble},
-    status::{self, INTERVAL},
+    picture::Picture,
+    status::INTERVAL,
 };
 use crate::{
     api::{Document, ServiceList, Version},
@@ -31,6 +32,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
     let client = Client::new(global)?;
+    let mut picture = if args.watch && output::is_live(global) { Some(Picture::open()?) } else { None };
     loop {
         let mut list: Document<ServiceList> = client.get("/api/v1/services")?;
         if let Some(wanted) = &args.service {
@@ -39,15 +41,19 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
                 return Err(Trouble::new(Exit::Usage, format!("there is no service `{wanted}`")));
             }
         }
-        if args.watch && output::is_live(global) {
-            status::redraw(&table(&list.body, output::style(global)))?;
+        if let Some(picture) = &mut picture {
+            picture.draw(&table(&list.body, output::style(global)))?;
         } else {
             output::show(global, &list, |style| table(&list.body, style))?;
         }
         if !args.watch {
             return Ok(Exit::Done);
         }
-        std::thread::sleep(INTERVAL);
+        match &picture {
+            Some(picture) if !picture.wait(INTERVAL) => return Ok(Exit::Interrupted),
+            Some(_) => {}
+            None => std::thread::sleep(INTERVAL),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     client::Client,
     exit::Exit,
     output::{self, Trouble},
+    picture::Picture,
 };
 use crate::{
     api::{ConfigStatus, Document, Phase, Service, ServiceList, ServiceStatus},
@@ -110,14 +111,14 @@ impl Answer {
 }
 
 fn watch(args: &Args, global: &Global, client: &Client) -> Result<Exit, Trouble> {
-    let live = output::is_live(global);
+    let mut picture = if output::is_live(global) { Some(Picture::open()?) } else { None };
     let mut shown = String::new();
     loop {
         match Answer::ask(args, client) {
             Ok(answer) => {
                 let key = answer.key();
-                if live {
-                    redraw(&answer.text(output::style(global)))?;
+                if let Some(picture) = &mut picture {
+                    picture.draw(&answer.text(output::style(global)))?;
                 } else if key != shown {
                     match &answer {
                         Answer::One(document) => output::show(global, &**document, |style| one(&document.body, style))?,
@@ -125,29 +126,24 @@ fn watch(args: &Args, global: &Global, client: &Client) -> Result<Exit, Trouble>
                     }
                 }
                 shown = key;
-                if let Some(exit) = answer.ended().filter(|_| args.exit || !live) {
+                if let Some(exit) = answer.ended().filter(|_| args.exit || picture.is_none()) {
                     return Ok(exit);
                 }
             }
-            // A restart is nothing to stop watching for.
-            Err(trouble) if live && trouble.exit == Exit::Unreachable && !shown.is_empty() => {
-                redraw(&format!("{}\n", trouble.message()))?;
-            }
-            Err(trouble) => return Err(trouble),
+            Err(trouble) => match &mut picture {
+                // A restart is nothing to stop watching for.
+                Some(picture) if trouble.exit == Exit::Unreachable && !shown.is_empty() => {
+                    picture.draw(&format!("{}\n", trouble.message()))?;
+                }
+                _ => return Err(trouble),
+            },
         }
-        std::thread::sleep(INTERVAL);
+        match &picture {
+            Some(picture) if !picture.wait(INTERVAL) => return Ok(Exit::Interrupted),
+            Some(_) => {}
+            None => std::thread::sleep(INTERVAL),
+        }
     }
-}
-
-/// Draws over what was drawn before, without flicker: each line is cut at the edge and cleared to its end, then all below.
-pub(super) fn redraw(text: &str) -> Result<(), Trouble> {
-    let mut frame = String::from("\x1b[?7l\x1b[H");
-    for line in text.lines() {
-        frame.push_str(line);
-        frame.push_str("\x1b[K\n");
-    }
-    frame.push_str("\x1b[J\x1b[?7h");
-    output::print(&frame)
 }
 
 fn one(status: &ServiceStatus, style: Style) -> String {

@@ -9,7 +9,6 @@ mod file;
 mod guard;
 mod lint;
 mod listener;
-
 pub mod manual;
 mod mask;
 mod policy;

@@ -334,3 +334,24 @@ fn drift_names_the_line_to_edit() {
     );
     assert_eq!(drift("listen: [").code, 3);
 }
+
+#[test]
+fn ctrl_c_ends_demo_and_try_with_130() {
+    let stage = Stage::progressing();
+    let url = format!("http://{}", stage.address);
+    for args in [&["demo", "--plain"][..], &["try", &url, &url, "--plain", "--path", "/healthz"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_serin"))
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Its first line is said once everything is up.
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut lines, &mut String::new()).unwrap();
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        std::io::Read::read_to_end(&mut lines, &mut Vec::new()).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
+    }
+}
