@@ -167,6 +167,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 const AFTER_HELP: &str = "\
 Examples:
+  serin demo                           see it once
+  serin explain tutorial               from nothing to your own two services
   serin status -w                      where the rollout stands, live
   serin why                            what it waits for, or why it was aborted
   serin abort --reason \"too slow\"      all traffic to stable, at once

@@ -12,7 +12,7 @@ use super::{
     output::{self, Trouble},
 };
 use crate::{
-    api::{Document, Event},
+    api::{Document, Event, ServiceStatus},
     engine::{event::EventKind, time::Timestamp},
     words::{self, Mark, Style},
 };
@@ -50,7 +50,7 @@ struct Report {
     started: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<String>,
-    /// From the first event to the last.
+    /// From the first event to the last, or to now while it runs.
     seconds: f64,
     /// Oldest first.
     events: Vec<Event>,
@@ -60,7 +60,8 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
     let client = Client::new(global)?;
     let service = client.service(args.service.as_deref())?;
     let events = history::fetch(&client, Some(&service), None)?.body.events;
-    let report = report(service, events, args.revision)?;
+    let status: Document<ServiceStatus> = client.get(&format!("/api/v1/services/{service}"))?;
+    let report = report(service, events, args.revision, status.body.at)?;
     if args.markdown {
         output::print(&markdown(&report))?;
     } else {
@@ -70,7 +71,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-fn report(service: String, events: Vec<Event>, wanted: Option<u64>) -> Result<Report, Trouble> {
+fn report(service: String, events: Vec<Event>, wanted: Option<u64>, now: Timestamp) -> Result<Report, Trouble> {
     let rollouts = || events.iter().filter(|event| event.kind != EventKind::Initialized).map(|event| event.revision);
     let Some(revision) = wanted.or_else(|| rollouts().max()) else {
         return Err(Trouble::new(Exit::Refused, format!("{service} had no rollout yet")));
@@ -94,7 +95,7 @@ fn report(service: String, events: Vec<Event>, wanted: Option<u64>) -> Result<Re
         canary: first.canary.as_ref().map(ToString::to_string),
         started: first.at.to_string(),
         ended: ending.map(|event| event.at.to_string()),
-        seconds: seconds_between(first.at, last.at),
+        seconds: ending.map_or(now, |_| last.at).since(first.at).as_secs_f64(),
         events,
     })
 }
@@ -106,10 +107,6 @@ const fn outcome(kind: EventKind) -> &'static str {
         EventKind::Superseded => "superseded",
         _ => "running",
     }
-}
-
-fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
-    to.since(from).as_secs_f64()
 }
 
 fn title(report: &Report) -> String {
