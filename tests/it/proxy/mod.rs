@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
 
 mod bodies;
+mod cases;
 mod deadlines;
 mod faults;
 mod http;
+mod paths;
 mod rig;
 mod shutdown;
 mod splitting;
