@@ -92,20 +92,36 @@ pub(super) fn is_host(value: &[u8]) -> bool {
         (&value[..=end], &value[end + 1..])
     } else {
         let end = value.iter().position(|&b| b == b':').unwrap_or(value.len());
-        let name = |b: &u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b);
-        if !value[..end].iter().all(name) {
+        if !value[..end].iter().all(|&b| IN_HOST[usize::from(b)]) {
             return false;
         }
         value.split_at(end)
     };
     let port_is_valid = match port {
         [] => true,
-        [b':', digits @ ..] => std::str::from_utf8(digits).is_ok_and(|text| {
-            text.is_empty() || (text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok())
-        }),
+        [b':', digits @ ..] => is_port(digits),
         _ => false,
     };
     !host.is_empty() && port_is_valid
+}
+
+/// Bytes of a host's name.
+const IN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let bytes = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=%";
+    let mut at = 0;
+    while at < bytes.len() {
+        table[bytes[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
+/// Nothing, or a number of at most 16 bits.
+fn is_port(digits: &[u8]) -> bool {
+    let digit = |b: u8| b.checked_sub(b'0').filter(|digit| *digit <= 9).map(u16::from);
+    let number = digits.iter().try_fold(0_u16, |number, &b| number.checked_mul(10)?.checked_add(digit(b)?));
+    number.is_some()
 }
 
 fn bad(what: &'static str) -> Refusal {

@@ -170,12 +170,11 @@ fn strip_claims(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a field of this name, in lower case, is about where a request came from.
+/// Whether a field of this name, in any case, is about where a request came from.
 pub(super) fn is_claim(name: &[u8]) -> bool {
-    let starts = |prefix: &[u8]| {
-        name.len() >= prefix.len() && name.iter().zip(prefix).all(|(a, b)| a == b || (*a == b'_' && *b == b'-'))
-    };
-    starts(b"x-forwarded-") || (starts(b"x-real-ip") && name.len() == 9) || name == b"forwarded"
+    let is_same = |a: &u8, b: &u8| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
+    let starts = |prefix: &[u8]| name.len() >= prefix.len() && name.iter().zip(prefix).all(|(a, b)| is_same(a, b));
+    starts(b"x-forwarded-") || (starts(b"x-real-ip") && name.len() == 9) || name.eq_ignore_ascii_case(b"forwarded")
 }
 
 fn via(received: Version) -> &'static str {

@@ -13,7 +13,10 @@ use tokio::{
     net::tcp::{ReadHalf, WriteHalf},
 };
 
-use super::{super::connection::Conn, spare::SMALL};
+use super::{
+    super::connection::Conn,
+    spare::{Desk, SMALL},
+};
 
 /// One client.
 #[derive(Debug)]
@@ -21,8 +24,8 @@ pub(super) struct Client<'s> {
     pub(super) conn: &'s Rc<Conn>,
     reader: ReadHalf<'s>,
     writer: WriteHalf<'s>,
-    /// What came in and was not used; no buffer while there is nothing.
-    pub(super) inbox: Vec<u8>,
+    /// Its buffers; none while nothing has come.
+    pub(super) desk: Desk,
     /// How much of a head that is not whole has been looked at.
     pub(super) looked_at: usize,
     /// Whether the end of the client would be seen: not once it has sent something more.
@@ -30,9 +33,9 @@ pub(super) struct Client<'s> {
 }
 
 impl<'s> Client<'s> {
-    pub(super) fn new(conn: &'s Rc<Conn>, halves: (ReadHalf<'s>, WriteHalf<'s>), inbox: Vec<u8>) -> Self {
+    pub(super) fn new(conn: &'s Rc<Conn>, halves: (ReadHalf<'s>, WriteHalf<'s>), desk: Desk) -> Self {
         let (reader, writer) = halves;
-        Self { conn, reader, writer, inbox, looked_at: 0, watches: false }
+        Self { conn, reader, writer, desk, looked_at: 0, watches: false }
     }
 
     /// Waits for bytes. False when none come: the client has ended, or nothing new is taken from it.
@@ -41,28 +44,28 @@ impl<'s> Client<'s> {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.inbox.len() < SMALL
+        self.desk.inbox.len() < SMALL
     }
 
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let spare = &self.conn.worker().spare;
-        if self.inbox.is_empty() {
+        if self.desk.inbox.is_empty() {
             if self.conn.takes_no_more() {
                 return Poll::Ready(false);
             }
-            if self.inbox.capacity() == 0 {
-                self.inbox = spare.take();
+            if self.desk.inbox.capacity() == 0 {
+                self.desk = spare.take();
             }
         }
-        match pin!(self.reader.read_buf(&mut self.inbox)).poll(cx) {
+        match pin!(self.reader.read_buf(&mut self.desk.inbox)).poll(cx) {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(false),
             Poll::Ready(Ok(_)) => {
                 self.conn.activity().note_read();
                 Poll::Ready(true)
             }
             Poll::Pending => {
-                if self.inbox.is_empty() {
-                    spare.give(std::mem::take(&mut self.inbox));
+                if self.desk.inbox.is_empty() {
+                    spare.give(std::mem::take(&mut self.desk));
                 }
                 Poll::Pending
             }
@@ -71,7 +74,7 @@ impl<'s> Client<'s> {
 
     /// Whether a request of so many bytes is all that came in; only then is the client's end looked for meanwhile.
     pub(super) fn watch_behind(&mut self, whole: usize) {
-        self.watches = self.inbox.len() == whole;
+        self.watches = self.desk.inbox.len() == whole;
     }
 
     /// Ready when the client has gone. Costs no system call while nothing comes from it.
@@ -91,11 +94,11 @@ impl<'s> Client<'s> {
     }
 
     /// Writes some of the bytes, one part after the other.
-    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: [&[u8]; 2]) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: [&[u8]; 3]) -> Poll<io::Result<usize>> {
         let writer = Pin::new(&mut self.writer);
         let written = match parts {
-            [one, []] | [[], one] => writer.poll_write(cx, one),
-            both => writer.poll_write_vectored(cx, &both.map(io::IoSlice::new)),
+            [one, [], []] => writer.poll_write(cx, one),
+            parts => writer.poll_write_vectored(cx, &parts.map(io::IoSlice::new)),
         };
         match written {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -110,10 +113,6 @@ impl<'s> Client<'s> {
     /// Is done with a request of so many bytes.
     pub(super) fn consume(&mut self, whole: usize) {
         self.looked_at = 0;
-        if whole < self.inbox.len() {
-            self.inbox.drain(..whole);
-        } else {
-            self.conn.worker().spare.give(std::mem::take(&mut self.inbox));
-        }
+        self.desk.inbox.drain(..whole);
     }
 }

@@ -16,10 +16,11 @@ use super::{
     },
     Next, Ready, Traits,
     client::Client,
+    field::put,
     link::{Link, Unanswered},
     relay::{Cut, Relay},
-    request::put,
     response::{Asked, Head},
+    spare::Desk,
 };
 use crate::engine::{
     split::{self, Claims, Reason},
@@ -28,13 +29,14 @@ use crate::engine::{
 
 /// Carries a request to its version, and the answer back.
 pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
-    let Ready { stream, choice, request, claims, traits } = ready;
+    let Ready { stream, choice, claims, traits } = ready;
     let worker = &**client.conn.worker();
     let timeouts = choice.service().timeouts;
     let deadline = Deadline::new(&worker.ticks);
     let end = worker.ticks.in_future(timeouts.request);
-    let answer = worker.spare.take();
-    let mut exchange = Exchange { worker, deadline, timeouts, end, claims, traits, request, answer };
+    let Desk { request, response, answer, .. } = &mut client.desk;
+    let [request, response, answer] = [request, response, answer].map(std::mem::take);
+    let mut exchange = Exchange { worker, deadline, timeouts, end, claims, traits, request, response, answer };
     let answered = exchange.run(client, choice).await;
     exchange.deadline.disarm();
     stream.waits_for_upstream(false);
@@ -44,9 +46,12 @@ pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
         Err(Stop::Gone) => Err(Cut),
         Err(Stop::Leave) => return Next::Leave,
     };
-    worker.spare.give(exchange.request);
-    worker.spare.give(exchange.answer);
-    if delivered.is_err() || exchange.traits.closes {
+    let Exchange { traits, request, mut response, mut answer, .. } = exchange;
+    let desk = &mut client.desk;
+    response.clear();
+    answer.clear();
+    (desk.request, desk.response, desk.answer) = (request, response, answer);
+    if delivered.is_err() || traits.closes {
         return Next::End;
     }
     client.consume(traits.whole);
@@ -64,6 +69,8 @@ struct Exchange<'w> {
     traits: Traits,
     /// Head and body for the upstream.
     request: Vec<u8>,
+    /// Room to read the response.
+    response: Vec<u8>,
     /// For the client.
     answer: Vec<u8>,
 }
@@ -137,6 +144,8 @@ impl Exchange<'_> {
                 Waited::TooLong => return Err(Stop::Failed(outcome, Failure::no_head_in_time())),
                 Waited::Gone => return Err(Stop::Gone),
             };
+            self.response = sent.into_room(self.worker);
+            self.response.clear();
             let error = UpstreamError::Http1(unanswered.error);
             let failure = Failure::of_attempt(&error);
             let repeats = unanswered.unsent || (may_repeat && error::is_stale_connection(&error));
@@ -157,9 +166,9 @@ impl Exchange<'_> {
     }
 
     /// A connection that is there, without waiting: the table that chose has been looked at just now.
-    fn pooled(&self, choice: &Choice) -> Option<Link> {
+    fn pooled(&mut self, choice: &Choice) -> Option<Link> {
         self.begin_attempt();
-        choice.pool().checkout().and_then(Link::new)
+        choice.pool().checkout().and_then(|lease| Link::new(lease, &mut self.response))
     }
 
     /// A connection to the chosen version. The table may change while one is waited for: the choice is looked at again at
@@ -174,7 +183,7 @@ impl Exchange<'_> {
             };
             let routing = self.worker.routing();
             if choice.holds_under(&routing) || matches!(lease, Err(NoLink::Gone)) {
-                return lease.and_then(|lease| Link::new(lease).ok_or(NoLink::Leave));
+                return lease.and_then(|lease| Link::new(lease, &mut self.response).ok_or(NoLink::Leave));
             }
             lease.map(Lease::give_back).unwrap_or_default();
             self.choose_again(choice, &routing)?;
@@ -237,6 +246,7 @@ impl Exchange<'_> {
     async fn pass_on(&mut self, client: &mut Client<'_>, arrival: Arrival, stream: &StreamGuard) -> Result<(), Cut> {
         let Arrival { link, head, outcome } = arrival;
         if head.status == 101 {
+            self.response = link.into_room(self.worker);
             let failure = Failure::malformed("101 to a request that asked for no upgrade");
             return self.tell(client, outcome, &failure).await;
         }
@@ -252,13 +262,15 @@ impl Exchange<'_> {
             answer: std::mem::take(&mut self.answer),
             written: 0,
             piece: 0..0,
+            end: b"",
+            has_more: false,
             broken: None,
             is_whole: false,
         };
         relay.take();
         let delivered = poll_fn(|cx| relay.poll(cx, client)).await;
         let Relay { link, answer, .. } = relay;
-        self.worker.spare.give(link.bytes);
+        self.response = link.into_room(self.worker);
         self.answer = answer;
         delivered
     }
@@ -284,7 +296,7 @@ impl Exchange<'_> {
         let mut written = 0;
         poll_fn(|cx| {
             while written < answer.len() {
-                match client.poll_write(cx, [&answer[written..], b""]) {
+                match client.poll_write(cx, [&answer[written..], b"", b""]) {
                     Poll::Ready(Ok(n)) => written += n,
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(Cut)),
                     Poll::Pending => return Poll::Pending,

@@ -38,25 +38,31 @@ pub(super) struct Link {
     sent: usize,
     /// The upstream takes no more of the request; it may still answer.
     failed: Option<io::Error>,
-    /// What was read and not used; no buffer while there is nothing.
+    /// What was read and not used.
     pub(super) bytes: Vec<u8>,
+    /// The buffer before a larger one was needed.
+    small: Vec<u8>,
     looked_at: usize,
     informational: usize,
     reads_large: bool,
 }
 
 impl Link {
-    /// None for a lease of something else than a connection of HTTP/1.
-    pub(super) fn new(lease: Lease) -> Option<Self> {
+    /// None for a lease of something else than a connection of HTTP/1. `bytes` is room to read.
+    pub(super) fn new(lease: Lease, bytes: &mut Vec<u8>) -> Option<Self> {
         let is_reused = lease.is_reused();
         let (pool, connection) = lease.into_connection()?;
+        if bytes.capacity() == 0 {
+            bytes.reserve(SMALL); // An attempt before took it along.
+        }
         Some(Self {
             pool,
             connection: Some(connection),
             is_reused,
             sent: 0,
             failed: None,
-            bytes: Vec::new(),
+            bytes: std::mem::take(bytes),
+            small: Vec::new(),
             looked_at: 0,
             informational: 0,
             reads_large: false,
@@ -141,27 +147,25 @@ impl Link {
     /// Reads what is there behind the bytes at hand; 0 at the end of the connection.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<io::Result<usize>> {
         let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(0)) };
-        if self.bytes.is_empty() && (self.bytes.capacity() == 0 || (self.reads_large && self.bytes.capacity() < LARGE))
-        {
-            let larger = if self.reads_large { worker.spare.take_large() } else { worker.spare.take() };
-            worker.spare.give(std::mem::replace(&mut self.bytes, larger));
+        if self.reads_large && self.bytes.is_empty() && self.bytes.capacity() < LARGE {
+            self.small = std::mem::replace(&mut self.bytes, worker.spare.take_large());
         }
         let room = self.bytes.capacity() - self.bytes.len();
         let read = pin!(connection.reader().read_buf(&mut self.bytes)).poll(cx);
-        match &read {
+        if let Poll::Ready(Ok(n)) = &read {
             // A read that fills its buffer leaves it open whether there is more.
-            Poll::Ready(Ok(n)) => self.reads_large |= *n == room && room >= SMALL / 2,
-            Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.let_go(worker),
+            self.reads_large |= *n == room && room >= SMALL / 2;
         }
         read
     }
 
-    /// Holds no buffer while there is nothing in it.
-    fn let_go(&mut self, worker: &Worker) {
-        if self.bytes.is_empty() {
-            worker.spare.give(std::mem::take(&mut self.bytes));
+    /// The buffer that it was given.
+    pub(super) fn into_room(self, worker: &Worker) -> Vec<u8> {
+        if self.small.capacity() == 0 {
+            return self.bytes;
         }
+        worker.spare.give_large(self.bytes);
+        self.small
     }
 
     /// The response is whole: the connection may serve another request, if it `keeps_alive` and the upstream has the whole

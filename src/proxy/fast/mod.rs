@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 
 mod client;
 mod exchange;
+mod field;
 mod link;
 mod relay;
 mod request;
@@ -20,7 +21,7 @@ mod understand;
 pub(super) use spare::Spare;
 pub(super) use understand::{understands_listener, understands_table};
 
-use self::{client::Client, request::Rules};
+use self::{client::Client, request::Rules, spare::Desk};
 use super::{
     connection::{Conn, StreamGuard},
     http1::may_end_after,
@@ -33,9 +34,9 @@ use crate::{
 
 /// Serves a connection as far as it understands what comes. Returns the unread bytes if the ordinary path has to go on.
 pub(super) async fn serve(conn: &Rc<Conn>, stream: &mut TcpStream, first: &[u8]) -> Option<BytesMut> {
-    let mut inbox = conn.worker().spare.take();
-    inbox.extend_from_slice(first);
-    let mut client = Client::new(conn, stream.split(), inbox);
+    let mut desk = conn.worker().spare.take();
+    desk.inbox.extend_from_slice(first);
+    let mut client = Client::new(conn, stream.split(), desk);
     loop {
         let ready = match next_request(&mut client).await {
             Ok(Some(ready)) => ready,
@@ -67,8 +68,6 @@ enum Next {
 struct Ready {
     stream: StreamGuard,
     choice: Choice,
-    /// Head and body for the upstream.
-    request: Vec<u8>,
     claims: Claims,
     traits: Traits,
 }
@@ -87,16 +86,16 @@ struct Traits {
 
 fn leave(client: Client<'_>, why: FastPathOutcome) -> BytesMut {
     client.conn.worker().count_fast_path(why);
-    let unread = BytesMut::from(&client.inbox[..]);
-    client.conn.worker().spare.give(client.inbox);
+    let unread = BytesMut::from(&client.desk.inbox[..]);
+    client.conn.worker().spare.give(client.desk);
     unread
 }
 
 /// Waits for a whole request. None when there comes none.
 async fn next_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcome> {
     loop {
-        let before = std::mem::replace(&mut client.looked_at, client.inbox.len());
-        let is_worth_it = before == 0 || may_end_after(&client.inbox, before);
+        let before = std::mem::replace(&mut client.looked_at, client.desk.inbox.len());
+        let is_worth_it = before == 0 || may_end_after(&client.desk.inbox, before);
         if is_worth_it && let Some(ready) = read_request(client)? {
             return Ok(Some(ready));
         }
@@ -111,24 +110,17 @@ async fn next_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPath
 
 /// Takes a whole request in, and chooses where it goes.
 fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcome> {
-    if client.inbox.is_empty() {
+    let Desk { inbox, request: out, .. } = &mut client.desk;
+    if inbox.is_empty() {
         return Ok(None);
     }
     let conn = client.conn;
     let worker = conn.worker();
     let routing = worker.routing();
     let Some(service) = routing.service().filter(|_| routing.is_fast) else { return Err(FastPathOutcome::Table) };
-    let mut out = worker.spare.take();
-    let rules =
-        Rules { service, limits: conn.limits(), client: conn.origin().client().as_bytes(), address: conn.address() };
-    let read = request::rewrite(&client.inbox, &rules, &mut out);
-    let request = match read {
-        Ok(Some(request)) => request,
-        read => {
-            worker.spare.give(out);
-            return read.map(|_| None);
-        }
-    };
+    let rules = Rules { service, limits: conn.limits(), origin: conn.origin(), address: conn.address() };
+    out.clear();
+    let Some(request) = request::rewrite(inbox, &rules, out)? else { return Ok(None) };
     let (stream, has_room) = conn.begin_request();
     if !has_room {
         return Err(FastPathOutcome::Busy);
@@ -143,7 +135,7 @@ fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcom
         is_idempotent: request.is_idempotent,
         closes: request.closes,
     };
-    out.extend_from_slice(&client.inbox[request.head..whole]);
+    out.extend_from_slice(&inbox[request.head..whole]);
     client.watch_behind(whole);
-    Ok(Some(Ready { stream, choice, request: out, claims: request.claims, traits }))
+    Ok(Some(Ready { stream, choice, claims: request.claims, traits }))
 }

@@ -44,6 +44,10 @@ pub(super) struct Relay<'r> {
     pub(super) written: usize,
     /// What is to be written of the link's bytes, behind the answer.
     pub(super) piece: Range<usize>,
+    /// What is to be written behind the piece.
+    pub(super) end: &'static [u8],
+    /// Bytes of the link that are not used may hold more.
+    pub(super) has_more: bool,
     /// How much of the link's bytes is done with, this piece included.
     pub(super) used: usize,
     /// Why it ends early, once what was read has been written.
@@ -67,19 +71,26 @@ impl Relay<'_> {
             self.written = 0;
             self.link.bytes.drain(..self.used);
             (self.used, self.piece) = (0, 0..0);
-            ready!(self.poll_read(cx, client))?;
+            if std::mem::take(&mut self.has_more) {
+                self.take();
+            } else {
+                ready!(self.poll_read(cx, client))?;
+            }
         }
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, client: &mut Client<'_>) -> Poll<Result<(), Cut>> {
-        while self.written < self.answer.len() || !self.piece.is_empty() {
-            let of_answer = &self.answer[self.written..];
+        while self.written < self.answer.len() || !self.piece.is_empty() || !self.end.is_empty() {
+            let answer = &self.answer[self.written..];
             let piece = &self.link.bytes[self.piece.clone()];
             // A client that takes no more has gone.
-            let Ok(written) = ready!(client.poll_write(cx, [of_answer, piece])) else { return Poll::Ready(Err(Cut)) };
-            let of_answer = written.min(of_answer.len());
+            let written = ready!(client.poll_write(cx, [answer, piece, self.end]));
+            let Ok(written) = written else { return Poll::Ready(Err(Cut)) };
+            let of_answer = written.min(answer.len());
+            let of_piece = (written - of_answer).min(piece.len());
             self.written += of_answer;
-            self.piece.start += written - of_answer;
+            self.piece.start += of_piece;
+            self.end = &self.end[written - of_answer - of_piece..];
         }
         Poll::Ready(Ok(()))
     }
@@ -136,10 +147,16 @@ impl Relay<'_> {
                 Ok(Chunk::Piece { skip, length }) => {
                     let start = self.used + skip;
                     self.used = start + length;
-                    if self.head.chunks || length <= COPIED_MAX {
+                    if length <= COPIED_MAX {
                         self.copy(start..self.used);
-                    } else {
-                        self.piece = start..self.used;
+                        continue;
+                    }
+                    self.piece = start..self.used;
+                    if self.head.chunks {
+                        self.open_chunk(length);
+                        self.end = b"\r\n";
+                        self.has_more = true;
+                        return;
                     }
                 }
                 // Nobody said that he would take trailers.
@@ -161,13 +178,17 @@ impl Relay<'_> {
     /// Copies a piece behind what is written from the answer.
     fn copy(&mut self, piece: Range<usize>) {
         if self.head.chunks {
-            // Writing to a Vec does not fail.
-            drop(write!(self.answer, "{:x}\r\n", piece.len()));
+            self.open_chunk(piece.len());
         }
         self.answer.extend_from_slice(&self.link.bytes[piece]);
         if self.head.chunks {
             self.answer.extend_from_slice(b"\r\n");
         }
+    }
+
+    fn open_chunk(&mut self, length: usize) {
+        // Writing to a Vec does not fail.
+        drop(write!(self.answer, "{length:x}\r\n"));
     }
 
     /// The body is whole. The connection may serve another request.

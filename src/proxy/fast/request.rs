@@ -1,9 +1,12 @@
 //! A request head in, the head for the upstream out, in one pass over its fields and without a map of them. Says what the
 //! ordinary path would say, field by field, or leaves the request to it: never refuses, never repairs.
 
-use std::mem::MaybeUninit;
+use std::{io::Write as _, mem::MaybeUninit};
 
-use super::super::{Limits, check, headers};
+use super::{
+    super::{Limits, check, headers, http1, origin::Origin},
+    field::{self, Part, put},
+};
 use crate::{
     engine::{
         address::Address,
@@ -23,8 +26,7 @@ const FIELDS_MAX: usize = 100;
 pub(super) struct Rules<'r> {
     pub(super) service: &'r ServiceTable,
     pub(super) limits: &'r Limits,
-    /// The client's address, as text and as a number.
-    pub(super) client: &'r [u8],
+    pub(super) origin: &'r Origin,
     pub(super) address: Address,
 }
 
@@ -86,8 +88,8 @@ pub(super) fn rewrite(bytes: &[u8], rules: &Rules<'_>, out: &mut Vec<u8>) -> Res
         return Err(FastPathOutcome::Target);
     }
     put(out, &[method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
-    let seen = Seen::all(parsed.headers, rules.service, out)?;
-    let body = seen.finish(rules.client, out)?;
+    let seen = Seen::all(bytes, parsed.headers, rules.service, out)?;
+    let body = seen.finish(rules.origin, out)?;
     let body = usize::try_from(body).map_err(|_| FastPathOutcome::Body)?;
     if bytes.len() - head < body {
         return Err(FastPathOutcome::Body);
@@ -116,6 +118,7 @@ struct Seen<'b> {
 impl<'b> Seen<'b> {
     /// Looks at every field, and writes those that pass.
     fn all(
+        bytes: &[u8],
         fields: &[httparse::Header<'b>],
         service: &ServiceTable,
         out: &mut Vec<u8>,
@@ -123,26 +126,23 @@ impl<'b> Seen<'b> {
         let mut seen = Self::default();
         let force = service.force.as_ref().and_then(|rule| rule.header.as_ref()).map(|name| name.as_str().as_bytes());
         for field in fields {
-            let start = out.len();
-            out.extend(field.name.bytes().map(|byte| byte.to_ascii_lowercase()));
-            let name = &out[start..];
-            if force == Some(name) && seen.force.is_none() {
+            if force.is_some_and(|force| field.name.as_bytes().eq_ignore_ascii_case(force)) && seen.force.is_none() {
                 seen.force = Some(field.value);
             }
-            if seen.takes(name, field.value, service)? {
-                put(out, &[b": ", field.value, b"\r\n"]);
-            } else {
-                out.truncate(start);
+            if seen.takes(field, service)? {
+                field::write(out, bytes, field);
             }
         }
         Ok(seen)
     }
 
     /// Notes what a field says; whether it passes as it is.
-    fn takes(&mut self, name: &[u8], value: &'b [u8], service: &ServiceTable) -> Result<bool, FastPathOutcome> {
-        match name {
-            b"host" => self.note_host(value)?,
-            b"cookie" => {
+    fn takes(&mut self, field: &httparse::Header<'b>, service: &ServiceTable) -> Result<bool, FastPathOutcome> {
+        let value = field.value;
+        match field::part_of(field.name) {
+            Part::Field | Part::Trailer | Part::Kind | Part::Caching => {}
+            Part::Host => self.note_host(value)?,
+            Part::Cookie => {
                 if std::mem::replace(&mut self.has_cookie, true) {
                     return Err(FastPathOutcome::Cookies);
                 }
@@ -150,7 +150,7 @@ impl<'b> Seen<'b> {
                     self.sticky = cookies_in(value, name).find_map(StickyId::parse);
                 }
             }
-            b"connection" => {
+            Part::Connection => {
                 for option in value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|option| !option.is_empty()) {
                     if option.eq_ignore_ascii_case(b"close") {
                         self.closes = true;
@@ -160,16 +160,16 @@ impl<'b> Seen<'b> {
                 }
                 return Ok(false);
             }
-            b"keep-alive" | b"proxy-connection" => return Ok(false),
-            b"te" | b"upgrade" | b"expect" | b"http2-settings" => return Err(FastPathOutcome::Hop),
-            b"content-length" => {
-                let length = length_of(value).filter(|_| self.length.is_none()).ok_or(FastPathOutcome::Framing)?;
-                self.length = Some(length);
-                return Ok(false); // Said anew behind all fields.
+            Part::Hop => return Ok(false),
+            Part::Settle => return Err(FastPathOutcome::Hop),
+            Part::Length => {
+                // Said anew behind all fields.
+                let length = http1::digits(value).filter(|_| self.length.is_none());
+                self.length = Some(length.ok_or(FastPathOutcome::Framing)?);
+                return Ok(false);
             }
-            b"transfer-encoding" => return Err(FastPathOutcome::Framing),
-            [b'x' | b'f', ..] => return Ok(!headers::is_claim(name)),
-            _ => {}
+            Part::Coding => return Err(FastPathOutcome::Framing),
+            Part::Claim => return Ok(!headers::is_claim(field.name.as_bytes())),
         }
         Ok(true)
     }
@@ -187,21 +187,17 @@ impl<'b> Seen<'b> {
     }
 
     /// Writes what the proxy says itself, and the end. Returns how many bytes of body follow.
-    fn finish(&self, client: &[u8], out: &mut Vec<u8>) -> Result<u64, FastPathOutcome> {
+    fn finish(&self, origin: &Origin, out: &mut Vec<u8>) -> Result<u64, FastPathOutcome> {
         let host = self.host.ok_or(FastPathOutcome::Host)?;
-        put(out, &[b"x-forwarded-for: ", client, b"\r\nx-forwarded-proto: http\r\nx-forwarded-host: ", host]);
+        put(out, &[b"x-forwarded-for: ", origin.client().as_bytes()]);
+        put(out, &[b"\r\nx-forwarded-proto: ", origin.scheme().as_bytes(), b"\r\nx-forwarded-host: ", host]);
         put(out, &[b"\r\nvia: 1.1 serin\r\n"]);
         if let Some(length) = self.length {
-            put(out, &[b"content-length: ", length.to_string().as_bytes(), b"\r\n"]);
+            // Writing to a Vec does not fail.
+            drop(write!(out, "content-length: {length}\r\n"));
         }
         put(out, &[b"\r\n"]);
         Ok(self.length.unwrap_or(0))
-    }
-}
-
-pub(super) fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    for part in parts {
-        out.extend_from_slice(part);
     }
 }
 
@@ -221,11 +217,3 @@ const PLAIN: [bool; 256] = {
     }
     plain
 };
-
-/// Digits, and few enough to be a number.
-fn length_of(value: &[u8]) -> Option<u64> {
-    if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
-}

@@ -10,7 +10,7 @@ use super::{
         cookie, headers,
         http1::{self, Decoder, Malformed},
     },
-    request::put,
+    field::{self, Part, part_of, put},
 };
 use crate::engine::sticky::{StickyId, StickyRule};
 
@@ -61,7 +61,7 @@ pub(super) fn rewrite(bytes: &[u8], asked: Asked<'_>, out: &mut Vec<u8>) -> Resu
     let (body, keeps_alive) = facts.frame(parsed.headers, status, is_http_11, asked.by_head)?;
     if !status.is_informational() {
         let writer = Writer { status, facts: &facts, asked, body: &body };
-        writer.write(parsed.headers, &parts, out);
+        writer.write(bytes, parsed.headers, &parts, out);
     }
     Ok(Some(Head {
         length,
@@ -71,39 +71,6 @@ pub(super) fn rewrite(bytes: &[u8], asked: Asked<'_>, out: &mut Vec<u8>) -> Resu
         keeps_alive,
         may_be_silent: facts.may_be_silent,
     }))
-}
-
-/// What a field is to the proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Passed on.
-    Field,
-    /// About this hop alone.
-    Hop,
-    Connection,
-    Coding,
-    Length,
-    Trailer,
-    Kind,
-    Caching,
-}
-
-fn part_of(name: &str) -> Part {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
-    match name.len() {
-        2 if is("te") => Part::Hop,
-        7 if is("trailer") => Part::Trailer,
-        7 if is("upgrade") => Part::Hop,
-        10 if is("connection") => Part::Connection,
-        10 if is("keep-alive") => Part::Hop,
-        12 if is("content-type") => Part::Kind,
-        13 if is("cache-control") => Part::Caching,
-        14 if is("content-length") => Part::Length,
-        14 if is("http2-settings") => Part::Hop,
-        16 if is("proxy-connection") => Part::Hop,
-        17 if is("transfer-encoding") => Part::Coding,
-        _ => Part::Field,
-    }
 }
 
 /// What the fields of a head say together.
@@ -128,7 +95,7 @@ struct Facts<'b> {
 impl<'b> Facts<'b> {
     fn note(&mut self, part: Part, value: &'b [u8]) {
         match part {
-            Part::Field | Part::Hop | Part::Trailer => {}
+            Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Claim | Part::Trailer => {}
             Part::Connection => {
                 for option in tokens(value) {
                     if option.eq_ignore_ascii_case(b"close") {
@@ -215,7 +182,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    fn write(&self, fields: &[httparse::Header<'_>], parts: &[Part], out: &mut Vec<u8>) {
+    fn write(&self, bytes: &[u8], fields: &[httparse::Header<'_>], parts: &[Part], out: &mut Vec<u8>) {
         if self.status == StatusCode::OK {
             put(out, &[b"HTTP/1.1 200 OK\r\n"]);
         } else {
@@ -228,12 +195,11 @@ impl Writer<'_> {
                 continue;
             }
             match part {
-                Part::Hop | Part::Connection | Part::Coding | Part::Length => {}
+                Part::Hop | Part::Settle | Part::Connection | Part::Coding | Part::Length => {}
                 Part::Trailer if !self.can_chunk() || std::mem::replace(&mut has_trailer, true) => {}
                 Part::Trailer => write_trailer_names(fields, out),
-                Part::Field | Part::Kind | Part::Caching => {
-                    out.extend(field.name.bytes().map(|byte| byte.to_ascii_lowercase()));
-                    put(out, &[b": ", field.value, b"\r\n"]);
+                Part::Field | Part::Host | Part::Cookie | Part::Claim | Part::Kind | Part::Caching => {
+                    field::write(out, bytes, field);
                 }
             }
         }

@@ -9,36 +9,59 @@ pub(super) const LARGE: usize = 256 * 1024;
 /// What has grown beyond this is let go.
 const USUAL_MAX: usize = 2 * SMALL;
 /// How many of each are kept.
-const SMALL_KEPT: usize = 64;
+const DESKS_KEPT: usize = 64;
 const LARGE_KEPT: usize = 4;
 
-/// Empty buffers; the one last used is used first, since it is still in the cache.
+/// The buffers of one request.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    /// What came from the client and was not used.
+    pub(super) inbox: Vec<u8>,
+    /// For the upstream.
+    pub(super) request: Vec<u8>,
+    /// What came from the upstream and was not used.
+    pub(super) response: Vec<u8>,
+    /// For the client.
+    pub(super) answer: Vec<u8>,
+}
+
+/// Empty buffers; those last used are used first, since they are still in the cache.
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct Spare {
-    small: RefCell<Vec<Vec<u8>>>,
+    desks: RefCell<Vec<Desk>>,
     large: RefCell<Vec<Vec<u8>>>,
 }
 
 impl Spare {
-    pub(super) fn take(&self) -> Vec<u8> {
-        self.small.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(SMALL))
+    pub(super) fn take(&self) -> Desk {
+        let new = || Vec::with_capacity(SMALL);
+        let desk = self.desks.borrow_mut().pop();
+        desk.unwrap_or_else(|| Desk { inbox: new(), request: new(), response: new(), answer: new() })
+    }
+
+    /// Keeps buffers that are no longer needed, unless there are enough or one has grown.
+    pub(super) fn give(&self, mut desk: Desk) {
+        let buffers = [&mut desk.inbox, &mut desk.request, &mut desk.response, &mut desk.answer];
+        let mut is_usual = true;
+        for buffer in buffers {
+            buffer.clear();
+            is_usual &= (SMALL..=USUAL_MAX).contains(&buffer.capacity());
+        }
+        let mut desks = self.desks.borrow_mut();
+        if is_usual && desks.len() < DESKS_KEPT {
+            desks.push(desk);
+        }
     }
 
     pub(super) fn take_large(&self) -> Vec<u8> {
         self.large.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(LARGE))
     }
 
-    /// Keeps a buffer that is no longer needed, unless there are enough.
-    pub(super) fn give(&self, mut buffer: Vec<u8>) {
-        let (kept, max) = match buffer.capacity() {
-            LARGE.. => (&self.large, LARGE_KEPT),
-            SMALL..=USUAL_MAX => (&self.small, SMALL_KEPT),
-            _ => return,
-        };
-        let mut kept = kept.borrow_mut();
-        if kept.len() < max {
+    pub(super) fn give_large(&self, mut buffer: Vec<u8>) {
+        let mut large = self.large.borrow_mut();
+        if large.len() < LARGE_KEPT {
             buffer.clear();
-            kept.push(buffer);
+            large.push(buffer);
         }
     }
 }

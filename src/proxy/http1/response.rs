@@ -159,10 +159,9 @@ fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, Malformed> {
 
 /// A number in digits alone.
 pub(in crate::proxy) fn digits(value: &[u8]) -> Option<u64> {
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
+    let digit = |b: u8| b.checked_sub(b'0').filter(|digit| *digit <= 9).map(u64::from);
+    let number = value.iter().try_fold(0_u64, |number, &b| number.checked_mul(10)?.checked_add(digit(b)?));
+    number.filter(|_| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use serin::measure::{FastPathOutcome, RefusedReason, slot::Ending};
+use serin::{
+    measure::{FastPathOutcome, RefusedReason, slot::Ending},
+    publish::ListenerSettings,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -15,7 +18,7 @@ use tokio::{
 
 use super::{
     cases::{ASKED, TOLD, Then},
-    rig::{Rig, eventually, limits, scripted, service, soon},
+    rig::{Rig, eventually, limits, listener, scripted, service, soon},
 };
 
 /// Ends the connection behind a case, so that nothing has to be waited for.
@@ -190,7 +193,7 @@ async fn over(fast_path: bool, case: &Case) -> (Seen, u64) {
     let address = scripted(move |_, stream| upstream(stream, told.clone(), Arc::clone(&kept))).await;
     let limits =
         serin::proxy::Limits { header_timeout: SILENCE, body_timeout: SILENCE, idle_timeout: SILENCE, ..limits() };
-    let rig = Rig::over(fast_path, service(address, address), limits);
+    let rig = Rig::with_settings(service(address, address), ListenerSettings { limits, fast_path, ..listener() });
     let mut client = rig.connect().await;
     // It may end the connection before it has read all.
     let _sent = client.write_all(&[&case.asked, LAST].concat()).await;
@@ -203,7 +206,9 @@ async fn over(fast_path: bool, case: &Case) -> (Seen, u64) {
     let mut upstream = seen.lock().unwrap().clone();
     for (_, fields, ..) in &mut upstream {
         // A client of HTTP/1.0 may name no host.
-        fields.iter_mut().for_each(|field| *field = field.replace(&address.to_string(), "upstream"));
+        for field in fields {
+            *field = field.replace(&address.to_string(), "upstream");
+        }
     }
     let seen = Seen {
         client: answers(&got),
@@ -366,7 +371,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
 /// Cases of both kinds with up to three changes, the same in every run.
 fn mutated(seed: u64, count: usize) -> Vec<Case> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let short = |bytes: &&str| bytes.len() < 1_000 && !bytes.contains("*");
+    let short = |bytes: &&str| bytes.len() < 1_000 && !bytes.contains('*');
     let asked: Vec<&str> = ASKED.iter().map(|asked| asked.bytes).filter(short).collect();
     let told: Vec<_> = TOLD.iter().filter(|told| short(&told.bytes) && !told.bytes.is_empty()).collect();
     let mut cases = Vec::new();
