@@ -4,6 +4,7 @@
 
 mod admin;
 mod certificates;
+mod browser;
 mod cli;
 mod dashboard;
 mod edge;

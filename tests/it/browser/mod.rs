@@ -1,0 +1,181 @@
+//! The dashboard in a real browser: live, by button, by keyboard, on a phone, in both colour schemes, and with scripts off.
+
+mod driver;
+
+use std::time::Instant;
+
+use serde_json::json;
+use serin::demo::{
+    load::{Load, LoadSpec},
+    toy::{Toy, ToySpec},
+};
+
+use crate::{
+    harness::{Serin, eventually},
+    stage::{self, Setting, Stage},
+};
+use driver::{Browser, ENTER, TAB};
+
+/// Two good versions, traffic, and a rollout that stays at half until somebody stops it.
+struct Scene {
+    serin: Serin,
+    _toys: [Toy; 2],
+    _load: Load,
+}
+
+fn scene() -> Scene {
+    let toy = |name: &str| Toy::start(ToySpec::new(name, "127.0.0.1:0".parse().unwrap())).unwrap();
+    let toys = [toy("v1"), toy("v2")];
+    let serin = Serin::start(&format!(
+        "services:\n  web:\n    versions: {{ v1: \"http://{}\", v2: \"http://{}\" }}\n    stable: v1\n    steps: [50%, 60%]\n    hold: 1h\n\
+         \x20   abortWhen: {{ errorRate: 2%, p99: 800ms }}\n",
+        toys[0].address(),
+        toys[1].address()
+    ));
+    let load = Load::start(LoadSpec::new(format!("http://127.0.0.1:{}/", serin.port).parse().unwrap(), 100.0)).unwrap();
+    Scene { serin, _toys: toys, _load: load }
+}
+
+impl Scene {
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.serin.admin)
+    }
+
+    fn token(&self) -> String {
+        let folder = self.serin.dir.path().join("serin-state");
+        std::fs::read_to_string(folder.join("write-token")).unwrap().trim().to_owned()
+    }
+
+    fn start_rollout(&self) {
+        let started = self.serin.cli(&["start", "web", "--to", "v2", "--reason", "the new one"]);
+        assert!(started.status.success(), "{started:?}");
+    }
+}
+
+/// Nothing came from elsewhere, and the browser had nothing to complain of.
+fn was_clean(browser: &Browser, own: &str) {
+    // The page of a new tab is the browser's own.
+    let is_foreign = |url: &String| !["chrome:", "data:", own].iter().any(|known| url.starts_with(known));
+    let foreign: Vec<_> = browser.requests().into_iter().filter(is_foreign).collect();
+    assert_eq!(foreign, [""; 0], "requests to elsewhere");
+    assert_eq!(browser.console(), [""; 0], "the console");
+}
+
+#[test]
+fn the_page_shows_a_rollout_live_and_a_click_stops_it_with_proof() {
+    let Some(browser) = Browser::start(true) else { return };
+    let scene = scene();
+    browser.open(&scene.url());
+    browser.wait_for("#state", "Healthy");
+    browser.run("window.notReloaded = true");
+    scene.start_rollout();
+    browser.wait_for("#state", "Progressing");
+    browser.wait_for("#answers", "cli, \"the new one\"");
+    browser.wait_for("#state .split", "50%");
+    browser.wait_for("#curves", "v2");
+    eventually("a curve of the canary", || (browser.all("path.line.canary[d^=M]").len() == 2).then_some(()));
+    assert_eq!(browser.run("return window.notReloaded"), true, "the page kept itself up to date");
+
+    browser.click("#do-abort");
+    browser.find("#token");
+    browser.keys(&format!("{}{TAB}ann{ENTER}", scene.token()));
+    browser.wait_for(".effect", "50% \u{2192} 0%");
+    let clicked = Instant::now();
+    browser.click("#confirm");
+    let proof = browser.wait_for("#proof", "Measured share 0.0%");
+    eprintln!("stopped and proven {:?} after the click: {proof}", clicked.elapsed());
+    assert!(proof.contains("v2: 50% \u{2192} 0%"), "{proof}");
+    assert!(browser.text("#history").contains("abort by ann"));
+    assert_eq!(scene.serin.status()["phase"], "Degraded");
+    was_clean(&browser, &scene.url());
+}
+
+#[test]
+fn a_keyboard_is_enough_and_scripts_are_not_needed() {
+    for scripts in [true, false] {
+        let Some(browser) = Browser::start(scripts) else { return };
+        let scene = scene();
+        scene.start_rollout();
+        browser.open(&scene.url());
+        browser.wait_for("#state", "Progressing");
+        assert!(!browser.text("body").contains("not live"));
+        // From the start of the page: the way to the content, home, log in, and then the one button.
+        browser.keys(&[TAB; 4].concat());
+        assert_eq!(browser.focused(), "do-abort");
+        browser.keys(ENTER);
+        browser.find("#token");
+        browser.keys(&format!("{}{ENTER}", scene.token()));
+        browser.wait_for(".effect", "v2 is withdrawn at once");
+        assert_eq!(browser.focused(), "confirm", "one more key");
+        browser.keys(ENTER);
+        let proof = browser.wait_for("#proof", "Measured share 0.0%");
+        assert!(proof.contains("v1 serves everything"), "{proof}");
+        assert!(browser.text("#history").contains("abort by dashboard"));
+        was_clean(&browser, &scene.url());
+    }
+}
+
+/// Each text with its contrast against what is behind it, where that is too little.
+const FAINT_TEXTS: &str = r"
+const numbers = (color) => (color.match(/[\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const behind = (node) => {
+  for (let at = node; at; at = at.parentElement) {
+    const color = numbers(getComputedStyle(at).backgroundColor);
+    if (color.length === 3 || color[3] === 1) return color;
+  }
+  return [255, 255, 255];
+};
+const faint = [];
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+  const of = node.parentElement;
+  if (!node.data.trim() || ['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(of.tagName) || of.closest('.skip, .spoken')) continue;
+  const style = getComputedStyle(of);
+  const front = numbers(of.closest('svg') ? style.fill : style.color);
+  const [a, b] = [light(front), light(behind(of))].sort((x, y) => y - x);
+  const contrast = (a + 0.05) / (b + 0.05);
+  if (contrast < 4.5) faint.push(node.data.trim() + ' ' + contrast.toFixed(2));
+}
+return faint;";
+
+#[test]
+fn it_can_be_read_by_everybody_and_on_a_phone() {
+    let Some(browser) = Browser::start(true) else { return };
+    let stages = [
+        (stage::progressing(), stage::history(), None),
+        (stage::paused(), stage::paused_history(), None),
+        (stage::degraded(), stage::aborted_history(), Some("error: unknown field")),
+        (stage::healthy(), stage::history(), None),
+    ]
+    .map(|(service, history, config_error)| {
+        Stage::new(vec![service], history, Setting { config_error, ..Setting::default() })
+    });
+    for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "dark"), (360, "light")] {
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.chromium("Emulation.setEmulatedMedia", &media);
+        let metrics = json!({ "width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600 });
+        browser.chromium("Emulation.setDeviceMetricsOverride", &metrics);
+        for stage in &stages {
+            browser.open(&format!("http://{}/", stage.address));
+            let state = browser.text("#state .phase");
+            assert_eq!(browser.run(FAINT_TEXTS), json!([]), "too faint, {state}, {width}, {scheme}");
+            let too_wide = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
+            assert!(too_wide.as_i64().unwrap() <= 0, "{state} is {too_wide} too wide at {width}");
+        }
+    }
+    names_are_there(&browser, &stages[0]);
+}
+
+fn names_are_there(browser: &Browser, stage: &Stage) {
+    browser.open(&format!("http://{}/", stage.address));
+    for element in browser.all("a, button, input:not([type=hidden]), svg[role=img]") {
+        assert_ne!(browser.name(&element), "", "something without a name");
+    }
+    assert_eq!(browser.name(&browser.find("#do-abort")), "Stop v2\u{2026}");
+    let headings = browser.run("return [...document.querySelectorAll('h1, h2')].map((h) => h.textContent)");
+    assert_eq!(headings[0], "web");
+    let language = browser.run("return [document.documentElement.lang, document.title]");
+    assert_eq!(language, json!(["en", "web: Progressing \u{b7} Serin"]));
+}
