@@ -14,12 +14,19 @@ use tokio::sync::watch;
 pub use crate::control::source::Source;
 use crate::{
     admin::{self, AdminState},
-    config::{Config, settings::Secret},
+    config::{
+        Config,
+        settings::{Compat, Secret},
+    },
     control::{
         driver::{self, Driver, Start},
         handle::Handle,
     },
-    measure::{self, Hub, export},
+    measure::{
+        self, Hub,
+        compat::{self, Dialect},
+        export,
+    },
     proxy::{self, Proxy},
     publish::Publication,
     store::{OpenError, Store},
@@ -76,12 +83,14 @@ impl Server {
             None => Secret::new(store.write_token()?),
         };
         let read_token = config.admin.read_token.clone();
+        let compat = config.compat.iter().map(|of| dialect(*of)).collect();
         let hub = Hub::new(workers);
         let reader = hub.reader().ok_or_else(|| io::Error::other("the measurements have a reader already"))?;
         let (driver, handle, publication) = Driver::start(Start { source, store, recovered, reader })?;
         let proxy = Proxy::start(listening, workers, publication.clone(), Arc::clone(&hub))?;
+        let compat = compat_page(compat, &hub, &publication);
         let metrics_page = page(hub, publication, handle.clone());
-        let state = AdminState { handle: handle.clone(), read_token, write_token, metrics: metrics_page };
+        let state = AdminState { handle: handle.clone(), read_token, write_token, metrics: metrics_page, compat };
         let address = admin.local_addr()?;
         let (stop, stopped) = watch::channel(false);
         let control = thread::Builder::new()
@@ -149,7 +158,7 @@ fn advice(cause: &io::Error) -> &'static str {
     }
 }
 
-fn page(hub: Arc<Hub>, publication: Publication, handle: Handle) -> Arc<dyn Fn() -> String + Send + Sync> {
+fn page(hub: Arc<Hub>, publication: Publication, handle: Handle) -> Page {
     let started = handle.view().at;
     Arc::new(move || {
         let config = handle.config();
@@ -167,6 +176,24 @@ fn page(hub: Arc<Hub>, publication: Publication, handle: Handle) -> Arc<dyn Fn()
             process: measure::process::ProcessFacts::read(),
         })
     })
+}
+
+type Page = Arc<dyn Fn() -> String + Send + Sync>;
+
+fn compat_page(dialects: Vec<Dialect>, hub: &Arc<Hub>, publication: &Publication) -> Option<Page> {
+    let (hub, publication) = (Arc::clone(hub), publication.clone());
+    let page = !dialects.is_empty();
+    page.then(|| -> Page { Arc::new(move || compat::encode(&dialects, hub.totals(), &publication.current())) })
+}
+
+const fn dialect(of: Compat) -> Dialect {
+    match of {
+        Compat::Istio => Dialect::Istio,
+        Compat::Linkerd => Dialect::Linkerd,
+        Compat::Nginx => Dialect::Nginx,
+        Compat::Traefik => Dialect::Traefik,
+        Compat::Envoy => Dialect::Envoy,
+    }
 }
 
 /// The control plane's thread: the driver, and the admin listeners beside it.

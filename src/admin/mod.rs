@@ -44,6 +44,8 @@ pub struct AdminState {
     pub write_token: Secret,
     /// The metrics page, OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The same under other proxies' names, Prometheus' text; none where no such names are wanted.
+    pub compat: Option<Arc<dyn Fn() -> String + Send + Sync>>,
 }
 
 impl fmt::Debug for AdminState {

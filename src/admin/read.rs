@@ -103,7 +103,7 @@ GET   /api/v1/events?service=                      (server-sent events)
 GET   /api/v1/config
 POST  /api/v1/services/{service}/{start|promote|pause|resume|abort|retry|undo|set-weight}
 POST  /api/v1/reload
-GET   /metrics, /healthz, /readyz
+GET   /metrics, /metrics/compat, /healthz, /readyz
 
 POST needs `Authorization: Bearer TOKEN`.
 ";

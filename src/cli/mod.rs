@@ -5,6 +5,7 @@ mod act;
 mod check;
 mod client;
 mod completions;
+mod dashboards;
 mod demo;
 mod drift;
 mod events;
@@ -110,6 +111,7 @@ enum Verb {
     Healthcheck(healthcheck::Args),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
+    Dashboards(dashboards::Args),
     Toy(toy::Args),
     Load(load::Args),
 }
@@ -150,6 +152,7 @@ impl Verb {
             Self::Completions(args) => output::finish(completions::completions(args)),
             Self::Man(args) => output::finish(completions::man(args)),
             Self::Healthcheck(args) => output::finish(healthcheck::run(args, global)),
+            Self::Dashboards(args) => output::finish(dashboards::run(args)),
             Self::Toy(args) => toy::run(args),
             Self::Load(args) => load::run(args, global),
         }
@@ -162,7 +165,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Write a config", &["init", "check", "explain", "schema", "rehearse", "import"]),
     ("Look", &["status", "stat", "why", "history", "report", "events"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
-    ("Operate and test", &["wait", "reload", "drift", "healthcheck", "completions", "man", "toy", "load"]),
+    (
+        "Operate and test",
+        &["wait", "reload", "drift", "healthcheck", "dashboards", "completions", "man", "toy", "load"],
+    ),
 ];
 
 const AFTER_HELP: &str = "\

@@ -15,7 +15,7 @@ use super::{
     report::{At, Problem, Report},
     scalar::human,
     service,
-    settings::{Admin, Config, Listener, Secret, State},
+    settings::{Admin, Compat, Config, Listener, Secret, State},
     shape, template,
     yaml::{Node, Value},
 };
@@ -49,6 +49,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let workers = fields.get("workers").map(|at| workers(&at, report));
     let metrics = fields.get("metrics").and_then(|at| metrics(&at, report));
     let admin = admin(fields.get("admin").as_ref(), report);
+    let (metrics, compat) = metrics.unzip();
     distinct(&listeners, metrics.as_ref(), &admin, report);
     let state = state(fields.get("state").as_ref(), folder, report);
     if let Some(at) = fields.get("accessLog") {
@@ -68,6 +69,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
         workers: workers.flatten(),
         fast_path: fast_path.unwrap_or(Some(FAST_PATH_DEFAULT))?,
         metrics: metrics.map(|(address, _)| address),
+        compat: compat.unwrap_or_default(),
         admin: admin.0?,
         state: state?,
         services: services
@@ -106,10 +108,32 @@ fn workers(at: &At<'_>, report: &mut Report) -> Option<usize> {
         .flatten()
 }
 
-fn metrics(at: &At<'_>, report: &mut Report) -> Option<(SocketAddr, Span)> {
+/// Where the page has a listener of its own, and under whose names it is served as well.
+fn metrics(at: &At<'_>, report: &mut Report) -> Option<((SocketAddr, Span), Vec<Compat>)> {
     let fields = report.fields(at, &shape::METRICS)?;
+    let compat = fields.get("compat").map(|at| compat(&at, report)).unwrap_or_default();
     let listen = fields.need(report, "listen", "say where: `metrics: { listen: 0.0.0.0:9100 }`")?;
-    Some((report.address(&listen)?, listen.span()))
+    Some(((report.address(&listen)?, listen.span()), compat))
+}
+
+fn compat(at: &At<'_>, report: &mut Report) -> Vec<Compat> {
+    let words = [
+        ("istio", Compat::Istio),
+        ("linkerd", Compat::Linkerd),
+        ("nginx", Compat::Nginx),
+        ("traefik", Compat::Traefik),
+        ("envoy", Compat::Envoy),
+    ];
+    let mut all = Vec::new();
+    for item in report.items(at, words.len()).unwrap_or_default() {
+        match report.word(&item, &words) {
+            Some(word) if all.contains(&word) => {
+                report.error(Code::Conflict, &item.span(), "this is named twice").help("name each once");
+            }
+            word => all.extend(word),
+        }
+    }
+    all
 }
 
 /// The admin listener, and where its address is written.

@@ -22,6 +22,8 @@ pub struct Config {
     pub fast_path: bool,
     /// A listener of its own for `/metrics`, `/healthz` and `/readyz`.
     pub metrics: Option<SocketAddr>,
+    /// Under whose names the metrics are served as well, at `/metrics/compat`.
+    pub compat: Vec<Compat>,
     /// Where people and scripts ask.
     pub admin: Admin,
     /// Where decisions are remembered.
@@ -41,6 +43,21 @@ impl Config {
         let (routes, trusted) = (Arc::clone(&self.routes), Arc::clone(&self.trusted));
         Plan { services: self.services.clone(), routes, trusted }
     }
+}
+
+/// Another proxy, whose metrics people have queries for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compat {
+    /// Istio.
+    Istio,
+    /// Linkerd.
+    Linkerd,
+    /// ingress-nginx.
+    Nginx,
+    /// Traefik.
+    Traefik,
+    /// Envoy.
+    Envoy,
 }
 
 /// One listening socket.

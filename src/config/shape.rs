@@ -35,7 +35,7 @@ shapes! {
     LISTENER_TLS = "listeners[].tls" { certificates clientCa } later {}
     CERTIFICATE = "listeners[].tls.certificates[]" { cert key } later {}
     LIMITS = "listeners[].limits" { headerBytes headers headerTimeout bodyTimeout idleTimeout connections h2Streams } later {}
-    METRICS = "metrics" { listen } later { compat }
+    METRICS = "metrics" { listen compat } later {}
     ADMIN = "admin" { listen readToken writeToken } later {}
     STATE = "state" { dir maxAge } later {}
     ACCESS_LOG = "accessLog" { format } later { sampleSuccess }

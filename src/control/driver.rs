@@ -308,7 +308,7 @@ fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
     let changes = [
         ("listeners", !same_places(&before.listeners, &after.listeners)),
         ("workers", before.workers != after.workers),
-        ("metrics", before.metrics != after.metrics),
+        ("metrics", (before.metrics, &before.compat) != (after.metrics, &after.compat)),
         ("admin", before.admin != after.admin),
         ("state", before.state != after.state),
     ];

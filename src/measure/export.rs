@@ -34,7 +34,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// Upper bounds of the duration histogram in microseconds: the OpenTelemetry advice for HTTP (semantic conventions,
 /// HTTP metrics), below it 1 ms and 2.5 ms, because a proxy's neighbours answer faster than that.
-const BOUNDS_US: [u64; 16] = [
+pub(super) const BOUNDS_US: [u64; 16] = [
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 75_000, 100_000, 250_000, 500_000, 750_000, 1_000_000, 2_500_000,
     5_000_000, 7_500_000, 10_000_000,
 ];
@@ -299,20 +299,35 @@ fn named_checks(service: &ServiceView) -> impl Iterator<Item = (String, &CheckVi
     })
 }
 
-/// Counts by bound, and their sum. A request is counted under a bound when its latency cell ends at or below it, so
-/// a bucket never holds a slower request than it says; those less than one cell (3.2 %) under a bound may be in the next.
+/// Counts by bound as OpenMetrics' encoder wants them: not yet summed up.
 fn classic_buckets(totals: &SeriesTotals) -> (Vec<(f64, u64)>, u64) {
-    let mut buckets: Vec<_> = BOUNDS_US.iter().map(|us| (micros(*us), 0)).collect();
-    buckets.push((f64::INFINITY, 0));
-    let mut at = 0;
+    let (cumulative, all) = classic_counts(totals);
+    let bounds = BOUNDS_US.iter().map(|us| micros(*us)).chain([f64::INFINITY]);
+    let mut before = 0;
+    let buckets = bounds.zip(cumulative.into_iter().chain([all])).map(|(bound, count)| {
+        let own = count - before;
+        before = count;
+        (bound, own)
+    });
+    (buckets.collect(), all)
+}
+
+/// How many requests took at most each bound, and how many there are. A request is counted under a bound when its
+/// latency cell ends at or below it, so a bucket never holds a slower request than it says; those less than one cell
+/// (3.2 %) under a bound may be in the next.
+pub(super) fn classic_counts(totals: &SeriesTotals) -> ([u64; BOUNDS_US.len()], u64) {
+    let mut counts = [0; BOUNDS_US.len()];
+    let (mut at, mut sum) = (0, 0);
     for (cell, count) in totals.latency.iter().enumerate() {
         let edge = upper_edge(cell).as_micros();
         while BOUNDS_US.get(at).is_some_and(|bound| edge > u128::from(*bound)) {
+            counts[at] = sum;
             at += 1;
         }
-        buckets[at].1 += count;
+        sum += count;
     }
-    (buckets, totals.latency.iter().sum())
+    counts[at..].fill(sum);
+    (counts, sum)
 }
 
 fn labels_of(series: &Series) -> [(&'static str, &str); 3] {

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod admin;
-mod certificates;
 mod browser;
+mod certificates;
 mod cli;
 mod dashboard;
 mod edge;
 mod guide;
 mod harness;
+mod prometheus;
 mod promises;
 mod proxy;
 mod stage;

@@ -82,6 +82,7 @@ impl Stage {
             read_token: read_token.map(|token| Secret::new(token.to_owned())),
             write_token: Secret::new(WRITE.to_owned()),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
+            compat: None,
         };
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();

@@ -112,6 +112,10 @@ fields! {
     "metrics" {
         listen [Address] = REQUIRED, eg "127.0.0.1:9100":
             "The address of the page; anybody who reaches it may read";
+        compat [List(&[Word(&["istio", "linkerd", "nginx", "traefik", "envoy"])])] = "[]", eg "[istio, nginx]":
+            "Serves the same counters under the names and labels of these proxies too, at /metrics/compat, so that queries "
+            "written for them answer; the namespace is `default`, the canary's workload has the service's name, and stable's "
+            "has `-primary` after it";
     }
     "admin" {
         listen [Address] = "127.0.0.1:9900", eg "127.0.0.1:9900":
