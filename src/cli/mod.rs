@@ -26,6 +26,7 @@ mod run;
 mod schema;
 mod stat;
 mod status;
+mod tap;
 mod toy;
 mod try_;
 mod value;
@@ -96,6 +97,7 @@ enum Verb {
     Why(why::Args),
     History(history::Args),
     Report(report::Args),
+    Tap(tap::Args),
     Events(events::Args),
     Start(act::StartArgs),
     Promote(act::PromoteArgs),
@@ -137,6 +139,7 @@ impl Verb {
             Self::Why(args) => output::finish(why::run(args, global)),
             Self::History(args) => output::finish(history::run(args, global)),
             Self::Report(args) => output::finish(report::run(args, global)),
+            Self::Tap(args) => output::finish(tap::run(args, global)),
             Self::Events(args) => output::finish(events::run(args, global)),
             Self::Start(args) => output::finish(act::run(args, global)),
             Self::Promote(args) => output::finish(act::run(args, global)),
@@ -163,7 +166,7 @@ impl Verb {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Serve", &["run", "demo", "try"]),
     ("Write a config", &["init", "check", "explain", "schema", "rehearse", "import"]),
-    ("Look", &["status", "stat", "why", "history", "report", "events"]),
+    ("Look", &["status", "stat", "why", "history", "report", "events", "tap"]),
     ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
     (
         "Operate and test",
