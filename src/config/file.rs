@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     diagnostic::{Code, Span},
-    listener,
+    failure, listener,
     report::{At, Problem, Report},
     scalar::human,
     service,
@@ -19,7 +19,7 @@ use super::{
     shape, template,
     yaml::{Node, Value},
 };
-use crate::engine::table::Timeouts;
+use crate::engine::{failure::Retry, table::Timeouts};
 
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 /// Until it has been compared with the ordinary path for longer.
@@ -60,7 +60,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let services = service::services(&fields, &templates, report);
     let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
-    let timeouts = fields.get("routes").and_then(|at| routes(&at, &services, report));
+    let patience = fields.get("routes").map(|at| routes(&at, &services, report)).unwrap_or_default();
     if report.refused() {
         return None;
     }
@@ -75,7 +75,8 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
         services: services
             .into_iter()
             .map(|mut service| {
-                service.timeouts = timeouts.unwrap_or_default();
+                service.timeouts = patience.timeouts;
+                service.retry = patience.retry;
                 service.strategy.policy.concurrent = concurrent;
                 service
             })
@@ -229,15 +230,21 @@ pub(super) fn below(folder: &Path, path: &str) -> PathBuf {
     folder.join(Path::new(path).strip_prefix(".").unwrap_or(Path::new(path)))
 }
 
-/// The timeouts of the only route.
-fn routes(at: &At<'_>, services: &[crate::engine::plan::ServicePlan], report: &mut Report) -> Option<Timeouts> {
-    let items = report.items(at, 1_000)?;
+/// How long the only route waits, and how often it tries.
+#[derive(Debug, Default)]
+struct Patience {
+    timeouts: Timeouts,
+    retry: Retry,
+}
+
+fn routes(at: &At<'_>, services: &[crate::engine::plan::ServicePlan], report: &mut Report) -> Patience {
+    let Some(items) = report.items(at, 1_000) else { return Patience::default() };
     if let Some(second) = items.get(1) {
         report
             .error(Code::NotSupportedYet, &second.key_span, "a second route is not supported yet")
             .help("all requests go to the only service; keep one route without `match`");
     }
-    let mut timeouts = None;
+    let mut patience = Patience::default();
     for (index, item) in items.iter().enumerate() {
         let Some(fields) = report.fields(item, &shape::ROUTE) else { continue };
         if let Some(name) = fields.get("name") {
@@ -252,12 +259,13 @@ fn routes(at: &At<'_>, services: &[crate::engine::plan::ServicePlan], report: &m
             let known = services.iter().map(|plan| plan.name.as_str());
             service::unknown(&service, "service", known, report);
         }
-        let read = fields.get("timeouts").and_then(|at| self::timeouts(&at, report));
+        let timeouts = fields.get("timeouts").and_then(|at| timeouts(&at, report)).unwrap_or_default();
+        let retry = fields.get("retry").and_then(|at| failure::retry(&at, report)).unwrap_or_default();
         if index == 0 {
-            timeouts = read;
+            patience = Patience { timeouts, retry };
         }
     }
-    timeouts
+    patience
 }
 
 fn timeouts(at: &At<'_>, report: &mut Report) -> Option<Timeouts> {

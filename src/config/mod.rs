@@ -5,6 +5,7 @@ mod blue_green;
 #[cfg(test)]
 mod corpus;
 mod diagnostic;
+mod failure;
 mod file;
 mod guard;
 mod lint;

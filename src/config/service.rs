@@ -7,7 +7,7 @@ use http::HeaderName;
 
 use super::{
     diagnostic::{Code, Span},
-    lint,
+    failure, lint,
     report::{At, Fields, Problem, Report},
     shape, strategy, suggest,
     template::Templates,
@@ -16,6 +16,7 @@ use super::{
 use crate::engine::{
     assign::ForceRule,
     endpoint::{Endpoint, UpstreamHttp},
+    failure::Retry,
     names::{ServiceName, VersionName},
     plan::{ServicePlan, StickyPlan, VersionPlan, Wish},
     sticky::StickyBy,
@@ -106,6 +107,7 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
     let stable = stable_at.as_ref().and_then(|at| version(at, known, report));
     let wish = wish(&fields, known, stable.as_ref(), report);
     let assign = fields.get("assign").map(|at| assign(&at, report)).unwrap_or_default();
+    let failure = failure::failure(&fields, report);
     let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
     let plan = ServicePlan {
         name: ServiceName::new(name?).ok()?,
@@ -116,6 +118,8 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
         cohorts: Vec::new(),
         sticky: assign.sticky,
         timeouts: Timeouts::default(),
+        retry: Retry::default(),
+        failure: failure?,
         strategy: strategy?,
     };
     if !report.refused() {

@@ -39,10 +39,14 @@ shapes! {
     ADMIN = "admin" { listen readToken writeToken } later {}
     STATE = "state" { dir maxAge } later {}
     ACCESS_LOG = "accessLog" { format } later { sampleSuccess }
-    ROUTE = "routes[]" { name service timeouts } later { match filters retry }
+    ROUTE = "routes[]" { name service timeouts retry } later { match filters }
+    RETRY = "routes[].retry" { retries conditions statuses budget } later {}
     TIMEOUTS = "routes[].timeouts" { request attempt idle } later { upgraded }
-    SERVICE = "services.<name>" { versions stable canary revision assign steps hold abortWhen strategy }
-        later { rescue deadCanary countAsError gates }
+    SERVICE = "services.<name>" {
+        versions stable canary revision assign rescue deadCanary countAsError steps hold abortWhen strategy
+    } later { gates }
+    RESCUE = "services.<name>.rescue" { methods conditions } later {}
+    COUNT_AS_ERROR = "services.<name>.countAsError" { statuses grpc } later {}
     VERSION = "services.<name>.versions.<name>" { endpoints http }
         later { tls loadBalancing health ejection slowStart limits filters }
     ASSIGN = "services.<name>.assign" { force sticky } later { cohorts }

@@ -8,6 +8,7 @@ use super::{
     analysis::Template,
     assign::{Cohort, ForceRule},
     endpoint::{Endpoint, UpstreamHttp},
+    failure::{FailurePlan, Retry},
     filter::BothWays,
     names::{ServiceName, VersionName},
     policy::Policy,
@@ -54,6 +55,10 @@ pub struct ServicePlan {
     pub sticky: Option<StickyPlan>,
     /// Limits on waiting, for routes that have none of their own.
     pub timeouts: Timeouts,
+    /// Further attempts at a version.
+    pub retry: Retry,
+    /// What is an error, and who sees it.
+    pub failure: FailurePlan,
     /// How a canary is tried.
     pub strategy: Strategy,
 }

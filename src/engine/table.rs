@@ -6,6 +6,7 @@ use super::{
     address::Network,
     assign::{Cohort, ForceRule, HeaderRoute, MirrorRoute},
     endpoint::{Endpoint, UpstreamHttp},
+    failure::{FailurePlan, Retry},
     filter::BothWays,
     names::{Generation, Role, ServiceName, VersionName},
     route::Routes,
@@ -64,6 +65,10 @@ pub struct ServiceTable {
     pub draining: bool,
     /// Limits on waiting, for routes that have none of their own.
     pub timeouts: Timeouts,
+    /// Further attempts at a version.
+    pub retry: Retry,
+    /// What is an error, and who sees it.
+    pub failure: FailurePlan,
 }
 
 /// One version, as the data plane needs it.

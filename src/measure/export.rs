@@ -120,7 +120,7 @@ impl Collector for Page {
 
 impl Page {
     fn traffic(&self, to: &mut DescriptorEncoder) -> fmt::Result {
-        let help = "Requests by status sent to the client (0: none) and by what routed them.";
+        let help = "Requests by the version they were routed to, by status sent to the client (0: none), and by what routed them.";
         let mut requests = to.encode_descriptor("serin_requests", help, None, MetricType::Counter)?;
         for (series, totals) in &self.series {
             for ((reason, code), count) in &totals.codes {
@@ -130,12 +130,24 @@ impl Page {
                 counter(&mut requests, [service, version, role, ("code", &code), ("reason", reason)], count)?;
             }
         }
-        let help = "Attempts at a version by how they ended.";
+        let help = "Attempts by the version that made them and by how they ended.";
         let mut attempts = to.encode_descriptor("serin_attempts", help, None, MetricType::Counter)?;
         for (series, totals) in &self.series {
             for (ending, count) in Ending::ALL.iter().zip(totals.endings) {
                 let [service, version, role] = labels_of(series);
                 counter(&mut attempts, [service, version, role, ("outcome", ending.as_str())], &count)?;
+            }
+        }
+        let families: [(&str, &str, ReadTotal); 2] = [
+            ("serin_rescue", "Requests that stable answered since this version failed them.", |of| of.rescued),
+            ("serin_fallback", "Requests that stable answered since this version cannot be connected to.", |of| {
+                of.fell_back
+            }),
+        ];
+        for (name, help, read) in families {
+            let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (series, totals) in &self.series {
+                counter(&mut family, labels_of(series), &read(totals))?;
             }
         }
         let help = "From the request written to the response head or the giving up; requests that are evidence.";
@@ -253,6 +265,7 @@ fn rollouts(to: &mut DescriptorEncoder, services: &[ServiceView]) -> fmt::Result
     Ok(())
 }
 
+type ReadTotal = fn(&SeriesTotals) -> u64;
 type ReadCheck = fn(&CheckView) -> Option<f64>;
 
 fn checks(to: &mut DescriptorEncoder, services: &[ServiceView]) -> fmt::Result {

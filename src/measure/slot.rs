@@ -35,7 +35,7 @@ pub struct SlotKey {
 pub enum Ending {
     /// An answer that does not count as an error, passed on whole (or as far as the client wanted it).
     Answered,
-    /// An answer that counts as an error (5xx). The version's fault.
+    /// An answer that counts as an error (`countAsError`; 5xx). The version's fault.
     ErrorStatus,
     /// No connection, or name not found. The version's fault.
     ConnectFailed,
@@ -107,6 +107,8 @@ pub struct Slot {
     started: Cell,
     evidence: [Outcomes; 2],
     codes: [[Cell; CODES]; Reason::ALL.len()],
+    rescued: Cell,
+    fell_back: Cell,
     endings: [Cell; Ending::ALL.len()],
     latency: Box<[Cell; BUCKETS]>,
     latency_us: Cell,
@@ -132,6 +134,8 @@ impl Slot {
             started: Cell::default(),
             evidence: Default::default(),
             codes: std::array::from_fn(|_| std::array::from_fn(|_| Cell::default())),
+            rescued: Cell::default(),
+            fell_back: Cell::default(),
             endings: Default::default(),
             latency: Box::new(std::array::from_fn(|_| Cell::default())),
             latency_us: Cell::default(),
@@ -152,18 +156,48 @@ impl Slot {
         self.started.add(1);
     }
 
-    /// Counts a request as done. Only the owning worker may call this.
+    /// Counts a request with one attempt as done. Only the owning worker may call this.
     ///
     /// What the client broke counts by code only; a forced request counts by code and ending, but is no evidence.
     pub fn finished(&self, done: Finished) {
+        self.served(done.reason, done.status);
+        self.charged(done.reason, done.ending, done.latency);
+    }
+
+    /// Counts what the client of a request that was routed here got to see, whoever answered. Only the owning worker
+    /// may call this.
+    pub fn served(&self, reason: Reason, status: u16) {
+        self.codes[reason as usize][code_cell(status)].add(1);
+    }
+
+    /// Counts a further attempt for a request whose first one has been charged: it is no evidence. Only the owning
+    /// worker may call this.
+    pub fn attempted(&self, ending: Ending) {
+        self.endings[ending as usize].add(1);
+    }
+
+    /// Counts a request routed here that stable answers, since this version failed it. Only the owning worker may call
+    /// this.
+    pub fn rescued(&self) {
+        self.rescued.add(1);
+    }
+
+    /// Counts a request routed here that stable answers, since this version cannot be connected to. Only the owning
+    /// worker may call this.
+    pub fn fell_back(&self) {
+        self.fell_back.add(1);
+    }
+
+    /// Counts the first attempt of a request routed here, which says how the version did. Only the owning worker may
+    /// call this.
+    pub fn charged(&self, reason: Reason, ending: Ending, latency: Duration) {
+        self.endings[ending as usize].add(1);
         // Sampled and sticky are the first two.
-        let reason = done.reason as usize;
-        self.codes[reason][code_cell(done.status)].add(1);
-        self.endings[done.ending as usize].add(1);
-        let Some(evidence) = self.evidence.get(reason).filter(|_| done.ending != Ending::ClientGone) else { return };
-        self.latency[bucket_of(done.latency)].add(1);
-        self.latency_us.add(u64::try_from(done.latency.as_micros()).unwrap_or(u64::MAX));
-        if done.ending.is_error() {
+        let evidence = self.evidence.get(reason as usize).filter(|_| ending != Ending::ClientGone);
+        let Some(evidence) = evidence else { return };
+        self.latency[bucket_of(latency)].add(1);
+        self.latency_us.add(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        if ending.is_error() {
             self.error_run.add(1);
             self.longest_error_run.set(self.longest_error_run.get().max(self.error_run.get()));
             evidence.bad.add(1);
@@ -209,6 +243,18 @@ impl Slot {
     #[must_use]
     pub fn ending_total(&self, ending: usize) -> u64 {
         self.endings[ending].get()
+    }
+
+    /// Requests that stable answered since this version failed them.
+    #[must_use]
+    pub fn rescued_total(&self) -> u64 {
+        self.rescued.get()
+    }
+
+    /// Requests that stable answered since this version could not be connected to.
+    #[must_use]
+    pub fn fell_back_total(&self) -> u64 {
+        self.fell_back.get()
     }
 
     /// Evidence by latency bucket.

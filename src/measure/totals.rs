@@ -43,6 +43,10 @@ pub struct SeriesTotals {
     pub codes: BTreeMap<(usize, usize), u64>,
     /// Attempts, in the order of [`Ending::ALL`].
     pub endings: [u64; Ending::ALL.len()],
+    /// Requests that stable answered since this version failed them.
+    pub rescued: u64,
+    /// Requests that stable answered since this version could not be connected to.
+    pub fell_back: u64,
     /// Evidence by latency bucket.
     pub latency: Box<[u64; BUCKETS]>,
     /// The sum of those latencies, in microseconds.
@@ -51,7 +55,14 @@ pub struct SeriesTotals {
 
 impl Default for SeriesTotals {
     fn default() -> Self {
-        Self { codes: BTreeMap::new(), endings: [0; Ending::ALL.len()], latency: Box::new([0; BUCKETS]), latency_us: 0 }
+        Self {
+            codes: BTreeMap::new(),
+            endings: [0; Ending::ALL.len()],
+            rescued: 0,
+            fell_back: 0,
+            latency: Box::new([0; BUCKETS]),
+            latency_us: 0,
+        }
     }
 }
 
@@ -77,6 +88,8 @@ impl SeriesTotals {
         for (ending, total) in self.endings.iter_mut().enumerate() {
             *total += slot.ending_total(ending);
         }
+        self.rescued += slot.rescued_total();
+        self.fell_back += slot.fell_back_total();
         for (bucket, total) in self.latency.iter_mut().enumerate() {
             *total += slot.latency_total(bucket);
         }

@@ -21,6 +21,7 @@ use super::{
     error::Causes,
     headers,
     outcome::Outcome,
+    replay,
     upstream::{UpstreamBody, UpstreamError},
 };
 use crate::measure::slot::Ending;
@@ -100,7 +101,10 @@ impl Upload {
 #[derive(Debug)]
 pub(super) enum RequestBody {
     None,
+    /// Can be sent once.
     Stream(Box<Uploading>),
+    /// Can be sent again.
+    Kept(Box<replay::Sending>),
 }
 
 /// A body that is there.
@@ -114,8 +118,40 @@ pub(super) struct Uploading {
 }
 
 impl RequestBody {
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// Holds the body back until the upstream asks for it.
+    pub(super) fn wait_for_continue(&mut self) {
+        match self {
+            Self::Stream(body) => body.wait_for_continue(),
+            Self::Kept(body) if body.is_untouched() => body.with_body(Uploading::wait_for_continue),
+            Self::None | Self::Kept(_) => {}
+        }
+    }
+
+    /// The upstream asks for the body.
+    pub(super) fn continues(&mut self) {
+        match self {
+            Self::None => {}
+            Self::Stream(body) => body.continues(),
+            Self::Kept(body) => body.with_body(Uploading::continues),
+        }
+    }
+
+    pub(super) fn waits_for_continue(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Stream(body) => body.waits_for_continue,
+            Self::Kept(body) => body.with_body(|body| body.waits_for_continue),
+        }
+    }
+}
+
+impl Uploading {
     /// A body that gives up when the client is silent for longer than `silence_max`.
-    pub(super) fn stream(incoming: Incoming, silence: Deadline, silence_max: Duration) -> (Self, Rc<Upload>) {
+    pub(super) fn new(incoming: Incoming, silence: Deadline, silence_max: Duration) -> (Self, Rc<Upload>) {
         let upload = Rc::new(Upload {
             ended: Cell::new(false),
             waits_for_client: Cell::new(false),
@@ -123,39 +159,36 @@ impl RequestBody {
             sent: Cell::new(None),
             fault: Cell::new(None),
         });
-        let body = Uploading { incoming, upload: Rc::clone(&upload), silence, silence_max, waits_for_continue: false };
-        (Self::Stream(Box::new(body)), upload)
+        let body = Self { incoming, upload: Rc::clone(&upload), silence, silence_max, waits_for_continue: false };
+        (body, upload)
     }
 
-    pub(super) fn is_none(&self) -> bool {
-        matches!(self, Self::None)
+    fn wait_for_continue(&mut self) {
+        self.silence.arm(CONTINUE_WAIT);
+        self.waits_for_continue = true;
     }
 
-    /// Holds the body back until the upstream asks for it.
-    pub(super) fn wait_for_continue(&mut self) {
-        if let Self::Stream(body) = self {
-            body.silence.arm(CONTINUE_WAIT);
-            body.waits_for_continue = true;
+    fn continues(&mut self) {
+        if self.waits_for_continue {
+            self.waits_for_continue = false;
+            self.silence.disarm();
         }
     }
 
-    /// The upstream asks for the body.
-    pub(super) fn continues(&mut self) {
-        if let Self::Stream(body) = self
-            && body.waits_for_continue
-        {
-            body.waits_for_continue = false;
-            body.silence.disarm();
-        }
+    /// A piece that the client had given before is handed to an upstream.
+    pub(super) fn gave_again(&self) {
+        self.upload.last_piece.set(self.silence.ticks().now());
     }
 
-    pub(super) fn waits_for_continue(&self) -> bool {
-        matches!(self, Self::Stream(body) if body.waits_for_continue)
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
     }
-}
 
-impl Uploading {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.waits_for_continue {
             if self.silence.poll_passed(cx).is_pending() {
                 return Poll::Pending;
@@ -219,20 +252,23 @@ impl Body for RequestBody {
         match self.get_mut() {
             Self::None => Poll::Ready(None),
             Self::Stream(body) => body.poll_piece(cx),
+            Self::Kept(body) => body.poll_piece(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::None => true,
-            Self::Stream(body) => body.incoming.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
+            Self::Kept(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::None => SizeHint::with_exact(0),
-            Self::Stream(body) => body.incoming.size_hint(),
+            Self::Stream(body) => body.size_hint(),
+            Self::Kept(body) => body.size_hint(),
         }
     }
 }
@@ -266,6 +302,8 @@ pub(super) struct Relay {
     /// Why it ended early, until the client has been told.
     pub(super) broken: Option<UpstreamError>,
     pub(super) outcome: Option<Outcome>,
+    /// Its trailers say how the call ended.
+    pub(super) is_grpc: bool,
     /// Passes when the upstream has sent nothing for `silence_max`.
     pub(super) silence: Deadline,
     pub(super) silence_max: Duration,
@@ -309,6 +347,9 @@ impl Relay {
                 }
                 if let Some(trailers) = frame.trailers_mut() {
                     headers::for_trailers(trailers);
+                    if let Some(outcome) = self.outcome.as_mut().filter(|_| self.is_grpc) {
+                        outcome.grpc(trailers);
+                    }
                 }
                 if self.incoming.is_end_stream() {
                     self.complete();

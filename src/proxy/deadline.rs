@@ -17,6 +17,7 @@ pub(super) const TICK: Duration = Duration::from_millis(25);
 pub(super) struct Coarse(u64);
 
 impl Coarse {
+    pub(super) const ZERO: Self = Self(0);
     pub(super) const NEVER: Self = Self(u64::MAX);
 
     /// So much later; an endless wait is the end of time.
@@ -42,7 +43,7 @@ struct Slots {
 
 impl Ticks {
     pub(super) fn new() -> Rc<Self> {
-        Rc::new(Self { started: Instant::now(), now: Cell::new(Coarse(0)), slots: RefCell::default() })
+        Rc::new(Self { started: Instant::now(), now: Cell::new(Coarse::ZERO), slots: RefCell::default() })
     }
 
     /// The time at the last tick.

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     engine::{
         endpoint::Endpoint,
+        failure::Condition,
         names::{ServiceName, VersionName},
     },
     measure::{RefusedReason, slot::Ending},
@@ -104,6 +105,17 @@ impl Failure {
             _ => "the service ended the connection without an answer",
         }
     }
+}
+
+/// How an attempt without a response head failed.
+pub(super) fn condition_of(error: &UpstreamError) -> Condition {
+    let refused = match error {
+        UpstreamError::Http1(_) => false,
+        UpstreamError::Http2(error) => chain(error)
+            .filter_map(|one| one.downcast_ref::<h2::Error>())
+            .any(|one| one.is_remote() && (one.reason() == Some(h2::Reason::REFUSED_STREAM))),
+    };
+    if refused { Condition::RefusedStream } else { Condition::Reset }
 }
 
 /// Whether the request's body broke the attempt: hyper calls that a fault of its user, which hands it the body.

@@ -8,16 +8,17 @@ use http_body::Body as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use super::{
-    body::{ClientFault, Relay, RequestBody, ResponseBody, Upload},
+    body::{ClientFault, Relay, RequestBody, ResponseBody, Upload, Uploading},
     check,
     connection::{Conn, StreamGuard},
     cookie,
     deadline::{Coarse, Deadline, TICK, Ticks},
     error::{self, Failure, Refusal},
-    headers::{self, Hop},
+    headers::{self, AnswerKind, Hop},
     http1::RequestHead,
     outcome::{Candidate, Outcome},
     pool::Lease,
+    replay::Replay,
     routing::{Choice, Routing},
     upgrade,
     upstream::{Unanswered, UpstreamBody},
@@ -26,7 +27,8 @@ use super::{
 };
 use crate::{
     engine::{
-        endpoint::Endpoint,
+        endpoint::{Endpoint, UpstreamHttp},
+        failure::{self, Attempted, Condition, IdempotentMethod, Next, Trouble},
         split::{self, Claims, Reason},
         table::Timeouts,
     },
@@ -70,9 +72,11 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let on_upgrade = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
     let hop = headers::for_upstreams(&mut head, conn.origin());
-    let (body, upload) = request_body(conn, body);
+    let method = IdempotentMethod::of(head.method.as_str());
+    let may_repeat = method.is_some() || choice.version().http == UpstreamHttp::H2;
+    let (body, upload, replay) = request_body(conn, body, may_repeat);
     let waiting = Waiting::begin(&worker.ticks, choice.service().timeouts);
-    let mut journey = Journey { worker, claims, head, hop, waiting, upload };
+    let mut journey = Journey { worker, claims, head, hop, method, waiting, upload, replay };
     match journey.run(choice, body).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             switch_protocols(conn, on_upgrade.filter(|_| journey.hop.upgrade.is_some()), arrival, stream)
@@ -91,14 +95,23 @@ fn choose(worker: &Worker, routing: &Rc<Routing>, claims: &Claims) -> Option<Cho
     Choice::new(routing, split::assign(routing.service()?, claims, || worker.draw()))
 }
 
-/// The body, if there is one, and what it tells about itself.
-fn request_body(conn: &Rc<Conn>, body: Incoming) -> (RequestBody, Option<Rc<Upload>>) {
+/// The body, if there is one, what it tells about itself, and its beginning if it may be sent again.
+fn request_body(
+    conn: &Rc<Conn>,
+    body: Incoming,
+    may_repeat: bool,
+) -> (RequestBody, Option<Rc<Upload>>, Option<Replay>) {
     if body.is_end_stream() {
-        return (RequestBody::None, None);
+        return (RequestBody::None, None, None);
     }
     let silence = Deadline::new(&conn.worker().ticks);
-    let (body, upload) = RequestBody::stream(body, silence, conn.limits().body_timeout);
-    (body, Some(upload))
+    let (body, upload) = Uploading::new(body, silence, conn.limits().body_timeout);
+    if !may_repeat {
+        return (RequestBody::Stream(Box::new(body)), Some(upload), None);
+    }
+    let replay = Replay::new(body, &conn.worker().room);
+    let body = replay.send().map_or(RequestBody::None, |body| RequestBody::Kept(Box::new(body)));
+    (body, Some(upload), Some(replay))
 }
 
 /// A request between its client and the version that will have it.
@@ -108,8 +121,11 @@ struct Journey<'w> {
     claims: Claims,
     head: Parts,
     hop: Hop,
+    /// If it is one that may be sent twice.
+    method: Option<IdempotentMethod>,
     waiting: Waiting,
     upload: Option<Rc<Upload>>,
+    replay: Option<Replay>,
 }
 
 /// A response, and what it is to the version.
@@ -126,6 +142,22 @@ enum Stop {
     Broken(Outcome, Refusal),
 }
 
+/// One attempt: a response head, or why there is none.
+#[derive(Debug)]
+struct Tried {
+    outcome: Outcome,
+    end: Result<Response<UpstreamBody>, Missed>,
+}
+
+/// An attempt without a response head.
+#[derive(Debug)]
+struct Missed {
+    failure: Failure,
+    condition: Condition,
+    /// The request's body, if it was not touched.
+    unsent: Option<RequestBody>,
+}
+
 /// Which connections will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connections {
@@ -134,53 +166,129 @@ enum Connections {
 }
 
 impl Journey<'_> {
-    /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream
-    /// had closed, and nothing can have been done twice.
+    /// Makes attempts until one is the answer: more of them at the same version, or one at stable in the canary's place.
     async fn run(&mut self, choice: Choice, mut body: RequestBody) -> Result<Arrival, Stop> {
+        choice.count_request();
         let mut candidate = Candidate::new(choice);
-        let lease = self.lease(&mut candidate.choice, Connections::Any).await;
+        let mut retries = 0;
+        loop {
+            let Tried { outcome, end } = self.attempt(candidate, body).await?;
+            let (trouble, unsent) = match &end {
+                Ok(response) => (Trouble::Answered(response.status().as_u16()), None),
+                Err(missed) => (Trouble::Missed(missed.condition), missed.unsent.as_ref()),
+            };
+            let next = self.after(&outcome, trouble, unsent.is_some(), retries);
+            let choice = match next {
+                Next::Done => None,
+                Next::Retry => Some(outcome.choice().elsewhere()),
+                Next::Rescue | Next::FallBack => outcome.choice().of_stable(&self.worker.routing()),
+            };
+            let Some(choice) = choice else {
+                return match end {
+                    Ok(response) => Ok(Arrival { response, outcome }),
+                    Err(missed) => Err(Stop::Failed(outcome, missed.failure)),
+                };
+            };
+            retries = if next == Next::Retry { retries + 1 } else { 0 };
+            let unsent = match end {
+                Ok(response) => {
+                    response.into_body().discard();
+                    candidate = Candidate::again(choice, outcome.superseded(None));
+                    None
+                }
+                Err(missed) => {
+                    outcome.choice().log_failure(missed.failure.ending, &missed.failure.cause);
+                    candidate = Candidate::again(choice, outcome.superseded(Some(missed.failure.ending)));
+                    missed.unsent
+                }
+            };
+            candidate.count(next);
+            body = unsent.or_else(|| self.body_again()).unwrap_or(RequestBody::None);
+        }
+    }
+
+    fn after(&self, outcome: &Outcome, trouble: Trouble, is_unsent: bool, retries: u32) -> Next {
+        let choice = outcome.choice();
+        let service = choice.service();
+        let attempted = Attempted {
+            trouble,
+            role: choice.version().role,
+            method: self.method,
+            can_repeat: (is_unsent || self.can_repeat()) && !self.waiting.is_over(),
+            retries,
+            has_another_endpoint: choice.has_another_endpoint(),
+        };
+        failure::next(&service.failure, &service.retry, attempted, || choice.may_retry())
+    }
+
+    fn can_repeat(&self) -> bool {
+        self.upload.is_none() || self.replay.as_ref().is_some_and(Replay::is_whole)
+    }
+
+    /// The body from its beginning, if it is still there.
+    fn body_again(&self) -> Option<RequestBody> {
+        match &self.upload {
+            None => Some(RequestBody::None),
+            Some(_) => self.replay.as_ref()?.send().map(|body| RequestBody::Kept(Box::new(body))),
+        }
+    }
+
+    /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream
+    /// had closed, and nothing can have been done twice: that is nobody's failure.
+    async fn attempt(&mut self, mut candidate: Candidate, mut body: RequestBody) -> Result<Tried, Stop> {
+        let is_further = candidate.is_further();
+        let lease = self.lease(&mut candidate.choice, Connections::Any, is_further).await;
         let mut outcome = candidate.settle();
         let mut lease = match lease {
             Ok(lease) => lease,
-            Err(failure) => return Err(Stop::Failed(outcome, failure)),
+            Err(failure) => return Ok(Tried::not_connected(outcome, failure, body)),
         };
         let mut is_first = true;
         loop {
-            let may_repeat = lease.is_reused() && body.is_none() && self.head.method.is_idempotent();
+            let may_be_stale = lease.is_reused() && self.method.is_some();
             outcome.sending();
             let unanswered = match self.answer(lease, outcome.choice().endpoint(), body).await {
                 Some(Ok(response)) => {
                     let sent = self.upload.as_deref().and_then(Upload::sent);
                     outcome.answered(response.status().as_u16(), sent);
-                    return Ok(Arrival { response, outcome });
+                    return Ok(Tried { outcome, end: Ok(response) });
                 }
                 Some(Err(unanswered)) => unanswered,
-                None => return Err(Stop::Failed(outcome, Failure::no_head_in_time())),
+                None => return Ok(Tried::missed(outcome, Failure::no_head_in_time(), Condition::Timeout, None)),
             };
             if let Some(refusal) = self.clients_fault(&unanswered) {
                 return Err(Stop::Broken(outcome, refusal));
             }
-            let failure = Failure::of_attempt(&unanswered.error);
-            body = match repeatable(unanswered, may_repeat).filter(|_| is_first) {
-                Some(again) => again,
-                None => return Err(Stop::Failed(outcome, failure)),
+            let Unanswered { error, unsent } = unanswered;
+            let was_stale = may_be_stale && error::is_stale_connection(&error);
+            let again = if is_first && unsent.is_none() && was_stale { self.body_again() } else { unsent };
+            let Some(again) = again.filter(|_| is_first) else {
+                let condition = error::condition_of(&error);
+                return Ok(Tried::missed(outcome, Failure::of_attempt(&error), condition, None));
             };
+            body = again;
             is_first = false;
             let mut choice = outcome.choice().clone();
-            lease = match self.lease(&mut choice, Connections::New).await {
+            lease = match self.lease(&mut choice, Connections::New, true).await {
                 Ok(lease) => lease,
-                Err(failure) => return Err(Stop::Failed(outcome, failure)),
+                Err(failure) => return Ok(Tried::not_connected(outcome, failure, body)),
             };
             if !choice.is_same_as(outcome.choice()) {
-                outcome.failed(failure.ending, 0);
-                outcome = Outcome::begin(choice);
+                let routed = outcome.superseded(Some(Failure::of_attempt(&error).ending));
+                outcome = Candidate::again(choice, routed).settle();
             }
         }
     }
 
     /// A connection to the chosen version. The table may change while one is waited for: the choice is looked at again
-    /// at the last moment, so that nothing reaches a version after its weight was taken away.
-    async fn lease(&mut self, choice: &mut Choice, connections: Connections) -> Result<Lease, Failure> {
+    /// at the last moment, so that nothing reaches a version after its weight was taken away. A request that was charged
+    /// to a version already goes to stable then.
+    async fn lease(
+        &mut self,
+        choice: &mut Choice,
+        connections: Connections,
+        is_further: bool,
+    ) -> Result<Lease, Failure> {
         self.waiting.begin_attempt();
         loop {
             let pooled = if connections == Connections::Any { choice.pool().checkout() } else { None };
@@ -196,15 +304,18 @@ impl Journey<'_> {
                 return lease;
             }
             lease.map(Lease::give_back).unwrap_or_default();
-            // A client that was promised an id keeps it.
-            self.claims.sticky = self.claims.sticky.or(choice.hand_out);
-            let Some(mut again) = choose(self.worker, &routing, &self.claims) else {
-                return Err(Failure::malformed("the service is no longer configured"));
-            };
-            again.hand_out = choice.hand_out.filter(|_| again.reason == Reason::Sticky);
-            *choice = again;
+            let again = if is_further { choice.of_stable(&routing) } else { self.choose_again(choice, &routing) };
+            *choice = again.ok_or_else(|| Failure::malformed("the service is no longer configured"))?;
             self.waiting.begin_attempt();
         }
+    }
+
+    /// A client that was promised an id keeps it.
+    fn choose_again(&mut self, before: &Choice, routing: &Rc<Routing>) -> Option<Choice> {
+        self.claims.sticky = self.claims.sticky.or(before.hand_out);
+        let mut again = choose(self.worker, routing, &self.claims)?;
+        again.hand_out = before.hand_out.filter(|_| again.reason == Reason::Sticky);
+        Some(again)
     }
 
     /// The response head; none when it did not come in time. While the client's body is what is waited for, time stands
@@ -236,12 +347,14 @@ impl Journey<'_> {
     }
 }
 
-/// The body to send once more, if that can do no harm: nothing was sent, or `may_repeat` and the connection was stale.
-fn repeatable(unanswered: Unanswered, may_repeat: bool) -> Option<RequestBody> {
-    if may_repeat && error::is_stale_connection(&unanswered.error) {
-        return Some(RequestBody::None);
+impl Tried {
+    fn missed(outcome: Outcome, failure: Failure, condition: Condition, unsent: Option<RequestBody>) -> Self {
+        Self { outcome, end: Err(Missed { failure, condition, unsent }) }
     }
-    unanswered.unsent
+
+    fn not_connected(outcome: Outcome, failure: Failure, unsent: RequestBody) -> Self {
+        Self::missed(outcome, failure, Condition::ConnectFailure, Some(unsent))
+    }
 }
 
 /// How long one request waits for its upstream.
@@ -262,6 +375,11 @@ impl Waiting {
         self.deadline.arm_at(attempt.min(self.end));
     }
 
+    /// Whether there is no time left for another attempt.
+    fn is_over(&self) -> bool {
+        self.deadline.ticks().now() >= self.end
+    }
+
     /// Whether there is a reason to wait longer than to the deadline: the upstream has not had the request for so long.
     fn goes_on(&self, upload: Option<&Upload>) -> bool {
         let Some(upload) = upload else { return false };
@@ -274,10 +392,14 @@ impl Waiting {
 
 /// The answer as the client gets it; its body streams.
 fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Response<ResponseBody> {
-    let Arrival { response, outcome } = arrival;
+    let Arrival { response, mut outcome } = arrival;
     let (mut head, incoming) = response.into_parts();
     headers::for_client(&mut head.headers);
     head.version = Version::HTTP_11;
+    let kind = AnswerKind::of(&head.headers);
+    if kind == AnswerKind::Grpc {
+        outcome.grpc(&head.headers);
+    }
     let service = outcome.choice().service();
     if let (Some(id), Some(rule)) = (outcome.choice().hand_out, &service.sticky) {
         cookie::hand_out(rule, id, &mut head.headers);
@@ -287,7 +409,8 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
         broken: None,
         silence: journey.waiting.deadline,
         silence_max: service.timeouts.idle,
-        may_be_silent: headers::is_event_stream(&head.headers),
+        may_be_silent: kind != AnswerKind::Plain,
+        is_grpc: kind == AnswerKind::Grpc,
         upload: journey.upload,
         outcome: Some(outcome),
     };

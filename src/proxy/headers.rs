@@ -80,16 +80,32 @@ pub(super) fn for_client(answer: &mut HeaderMap) {
     strip_hop(answer);
 }
 
-/// Whether an answer is a stream that may say nothing for as long as nothing happens.
-pub(super) fn is_event_stream(answer: &HeaderMap) -> bool {
-    is_stream(answer.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default())
+/// What an answer is, as far as the proxy treats it in a way of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerKind {
+    Plain,
+    /// May say nothing for as long as nothing happens.
+    EventStream,
+    /// Likewise, and says in a field of its own how the call ended.
+    Grpc,
 }
 
-/// Whether a value of `Content-Type` is of such a stream.
-pub(super) fn is_stream(kind: &[u8]) -> bool {
-    [&b"text/event-stream"[..], b"application/grpc"]
-        .iter()
-        .any(|stream| kind.get(..stream.len()).is_some_and(|start| start.eq_ignore_ascii_case(stream)))
+impl AnswerKind {
+    pub(super) fn of(answer: &HeaderMap) -> Self {
+        Self::of_type(answer.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default())
+    }
+
+    /// By a value of `Content-Type`.
+    pub(super) fn of_type(kind: &[u8]) -> Self {
+        let is = |stream: &[u8]| kind.get(..stream.len()).is_some_and(|start| start.eq_ignore_ascii_case(stream));
+        if is(b"text/event-stream") {
+            Self::EventStream
+        } else if is(b"application/grpc") {
+            Self::Grpc
+        } else {
+            Self::Plain
+        }
+    }
 }
 
 /// Takes fields off trailers that may not be there.

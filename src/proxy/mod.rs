@@ -21,6 +21,7 @@ pub use crate::publish::Limits;
 use crate::{measure::Hub, publish::Publication};
 
 mod body;
+mod budget;
 mod check;
 mod client_io;
 mod connect;
@@ -37,6 +38,7 @@ mod opening;
 mod origin;
 mod outcome;
 mod pool;
+mod replay;
 mod routing;
 mod transport;
 mod upgrade;

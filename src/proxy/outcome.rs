@@ -1,34 +1,51 @@
-//! One request at one version, from the moment it is certain to go there until it has ended: recorded exactly once,
-//! in the slot of the table that routed it. Who drops it says that the client has gone.
+//! One attempt at one version, from the moment it is certain to go there until it has ended: recorded exactly once, in
+//! the slot of the table that routed it. Who drops it says that the client has gone. The first attempt of a request is
+//! what its version is judged by; what the client gets to see in the end is counted where the request was routed.
 
 use std::time::{Duration, Instant};
 
+use http::HeaderMap;
+
 use super::routing::Choice;
 use crate::{
-    engine::split::Reason,
+    engine::{failure::Next, split::Reason},
     measure::slot::{Ending, Finished},
 };
+
+const GRPC_STATUS: &str = "grpc-status";
 
 /// An attempt that is not over.
 #[derive(Debug)]
 pub(super) struct Outcome {
     choice: Choice,
+    /// Where the request was routed, if this is not its first attempt.
+    routed: Option<Routed>,
     since: Instant,
     answered: Option<Head>,
     recorded: bool,
 }
 
+/// The choice that routed a request whose first attempt has been charged.
+#[derive(Debug)]
+pub(super) struct Routed(Box<Choice>);
+
 #[derive(Debug, Clone, Copy)]
 struct Head {
     status: u16,
     latency: Duration,
+    is_error: bool,
 }
 
 impl Outcome {
     /// Counts the request as routed there.
     pub(super) fn begin(choice: Choice) -> Self {
         choice.slot().started();
-        Self { choice, since: Instant::now(), answered: None, recorded: false }
+        Self { choice, routed: None, since: Instant::now(), answered: None, recorded: false }
+    }
+
+    /// A further attempt at a request that was routed before.
+    fn again(choice: Choice, routed: Routed) -> Self {
+        Self { choice, routed: Some(routed), since: Instant::now(), answered: None, recorded: false }
     }
 
     pub(super) fn choice(&self) -> &Choice {
@@ -43,7 +60,17 @@ impl Outcome {
     /// The response head is here. `sent` is when the request had been written, if it had a body.
     pub(super) fn answered(&mut self, status: u16, sent: Option<Instant>) {
         let since = sent.unwrap_or(self.since);
-        self.answered = Some(Head { status, latency: since.elapsed() });
+        let is_error = self.choice.service().failure.count_as_error.statuses.contains(status);
+        self.answered = Some(Head { status, latency: since.elapsed(), is_error });
+    }
+
+    /// The head or the trailers of a gRPC answer, which say in a field of their own how the call ended.
+    pub(super) fn grpc(&mut self, fields: &HeaderMap) {
+        let Some(status) = fields.get(GRPC_STATUS) else { return };
+        let is_error = self.choice.service().failure.count_as_error.is_grpc_error(status.as_bytes());
+        if let Some(head) = &mut self.answered {
+            head.is_error |= is_error;
+        }
     }
 
     /// The response has been passed on, as far as the client wanted it.
@@ -61,14 +88,62 @@ impl Outcome {
         self.record(Ending::ClientGone, status);
     }
 
-    fn record(&mut self, ending: Ending, status: u16) {
-        let Head { status, latency } = self.answered.unwrap_or_else(|| Head { status, latency: self.since.elapsed() });
+    /// Another attempt follows, and the client sees nothing of this one: it ended so, or with its answer.
+    pub(super) fn superseded(mut self, ending: Option<Ending>) -> Routed {
+        let ending = ending.unwrap_or_else(|| self.answers_ending());
+        self.recorded = true;
+        let slot = self.choice.slot();
+        if let Some(routed) = self.routed.take() {
+            slot.attempted(ending);
+            return routed;
+        }
+        let latency = self.answered.map_or_else(|| self.since.elapsed(), |head| head.latency);
+        self.note_sticky(ending);
+        slot.charged(self.choice.reason, ending, latency);
+        Routed(Box::new(self.choice.clone()))
+    }
+
+    /// A sticky client whose request was bad is evidence for the share test by its bucket.
+    fn note_sticky(&self, ending: Ending) {
         let sticky = self.choice.bucket.filter(|_| self.choice.reason == Reason::Sticky);
         if let Some(bucket) = sticky.filter(|_| ending.is_error()) {
             self.choice.slot().sticky_failed(bucket);
         }
-        self.choice.slot().finished(Finished { reason: self.choice.reason, status, ending, latency });
+    }
+
+    fn answers_ending(&self) -> Ending {
+        match self.answered {
+            Some(head) if head.is_error => Ending::ErrorStatus,
+            Some(_) => Ending::Answered,
+            None => Ending::ClientGone,
+        }
+    }
+
+    fn record(&mut self, ending: Ending, status: u16) {
         self.recorded = true;
+        let (status, latency) = match self.answered {
+            Some(head) => (head.status, head.latency),
+            None => (status, self.since.elapsed()),
+        };
+        let slot = self.choice.slot();
+        match &self.routed {
+            None => {
+                self.note_sticky(ending);
+                slot.finished(Finished { reason: self.choice.reason, status, ending, latency });
+            }
+            Some(Routed(first)) => {
+                slot.attempted(ending);
+                first.slot().served(first.reason, status);
+            }
+        }
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        if !self.recorded {
+            self.record(self.answers_ending(), 0);
+        }
     }
 }
 
@@ -76,12 +151,33 @@ impl Outcome {
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) choice: Choice,
+    routed: Option<Routed>,
     is_settled: bool,
 }
 
 impl Candidate {
     pub(super) fn new(choice: Choice) -> Self {
-        Self { choice, is_settled: false }
+        Self { choice, routed: None, is_settled: false }
+    }
+
+    /// For a further attempt.
+    pub(super) fn again(choice: Choice, routed: Routed) -> Self {
+        Self { choice, routed: Some(routed), is_settled: false }
+    }
+
+    /// Counts why it is made, where the request was routed.
+    pub(super) fn count(&self, next: Next) {
+        let Some(Routed(first)) = &self.routed else { return };
+        match next {
+            Next::Rescue => first.slot().rescued(),
+            Next::FallBack => first.slot().fell_back(),
+            Next::Done | Next::Retry => {}
+        }
+    }
+
+    /// Whether the request has been charged to a version before.
+    pub(super) fn is_further(&self) -> bool {
+        self.routed.is_some()
     }
 
     /// Nobody waits: the request is chosen for anew elsewhere.
@@ -91,28 +187,22 @@ impl Candidate {
 
     /// The wait is over: the request goes there, or failed there.
     pub(super) fn settle(mut self) -> Outcome {
+        self.take()
+    }
+
+    fn take(&mut self) -> Outcome {
         self.is_settled = true;
-        Outcome::begin(self.choice.clone())
+        match self.routed.take() {
+            Some(routed) => Outcome::again(self.choice.clone(), routed),
+            None => Outcome::begin(self.choice.clone()),
+        }
     }
 }
 
 impl Drop for Candidate {
     fn drop(&mut self) {
         if !self.is_settled {
-            drop(Outcome::begin(self.choice.clone()));
-        }
-    }
-}
-
-impl Drop for Outcome {
-    fn drop(&mut self) {
-        if self.recorded {
-            return;
-        }
-        match self.answered {
-            Some(Head { status: 500.., .. }) => self.record(Ending::ErrorStatus, 0),
-            Some(_) => self.record(Ending::Answered, 0),
-            None => self.record(Ending::ClientGone, 0),
+            drop(self.take());
         }
     }
 }

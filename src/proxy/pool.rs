@@ -47,6 +47,10 @@ impl Pools {
         Self { ticks: Rc::clone(ticks), by_endpoint: RefCell::default() }
     }
 
+    pub(super) fn ticks(&self) -> &Rc<Ticks> {
+        &self.ticks
+    }
+
     /// The pool of an endpoint; it outlives tables.
     pub(super) fn of(&self, endpoint: &Endpoint, http: UpstreamHttp) -> Rc<Pool> {
         let make = || Rc::new(Pool::new(endpoint.clone(), http, &self.ticks));

@@ -4,6 +4,8 @@
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use super::{
+    budget::Budget,
+    deadline::Ticks,
     error::{FaultLog, Place},
     fast,
     pool::{Pool, Pools},
@@ -29,6 +31,7 @@ pub(super) struct Routing {
     pub(super) is_fast: bool,
     services: Vec<Vec<VersionRoute>>,
     log: Rc<FaultLog>,
+    ticks: Rc<Ticks>,
 }
 
 #[derive(Debug)]
@@ -36,10 +39,12 @@ struct VersionRoute {
     slot: Arc<Slot>,
     pools: Vec<Rc<Pool>>,
     next: Cell<usize>,
+    budget: Budget,
 }
 
 impl Routing {
     pub(super) fn new(table: Arc<Table>, recorder: &mut Recorder, pools: &Pools, log: &Rc<FaultLog>) -> Self {
+        let ticks = Rc::clone(pools.ticks());
         let mut route = |service: &ServiceTable, version: &VersionTable| VersionRoute {
             slot: recorder.slot(SlotKey {
                 service: service.name.clone(),
@@ -49,6 +54,7 @@ impl Routing {
             }),
             pools: version.endpoints.iter().map(|endpoint| pools.of(endpoint, version.http)).collect(),
             next: Cell::new(0),
+            budget: Budget::new(ticks.now()),
         };
         let services = table
             .services
@@ -56,12 +62,22 @@ impl Routing {
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
             .collect();
         let is_fast = fast::understands_table(&table);
-        Self { table, is_fast, services, log: Rc::clone(log) }
+        Self { table, is_fast, services, log: Rc::clone(log), ticks }
     }
 
     /// Without routes there is one service, and it takes every request.
     pub(super) fn service(&self) -> Option<&ServiceTable> {
         self.table.services.first()
+    }
+}
+
+impl VersionRoute {
+    /// The endpoint whose turn it is.
+    fn next(&self) -> Option<usize> {
+        let endpoints = self.pools.len();
+        let endpoint = self.next.get().checked_rem(endpoints)?;
+        self.next.set((endpoint + 1) % endpoints);
+        Some(endpoint)
     }
 }
 
@@ -79,19 +95,41 @@ pub(super) struct Choice {
 impl Choice {
     /// Takes over what `assign` chose. None when the version has no endpoint, which a table never says.
     pub(super) fn new(routing: &Rc<Routing>, assignment: Assignment) -> Option<Self> {
-        let route = routing.services.first()?.get(assignment.version)?;
-        let endpoints = route.pools.len().max(1);
-        let endpoint = route.next.get() % endpoints;
-        route.next.set((endpoint + 1) % endpoints);
-        route.pools.get(endpoint)?;
-        Some(Self {
-            routing: Rc::clone(routing),
-            version: assignment.version,
-            endpoint,
-            reason: assignment.reason,
-            bucket: assignment.bucket,
-            hand_out: assignment.hand_out,
-        })
+        let Assignment { version, reason, bucket, hand_out } = assignment;
+        let endpoint = routing.services.first()?.get(version)?.next()?;
+        Some(Self { routing: Rc::clone(routing), version, endpoint, reason, bucket, hand_out })
+    }
+
+    /// The stable version of a table in this one's place, for the same reason.
+    pub(super) fn of_stable(&self, routing: &Rc<Routing>) -> Option<Self> {
+        let version = routing.service()?.stable;
+        let endpoint = routing.services.first()?.get(version)?.next()?;
+        Some(Self { routing: Rc::clone(routing), version, endpoint, ..self.clone() })
+    }
+
+    /// Another endpoint of the same version, or the same where there is but one.
+    pub(super) fn elsewhere(&self) -> Self {
+        let others = std::iter::repeat_with(|| self.route().next()).take(self.route().pools.len());
+        let endpoint = others.flatten().find(|&at| at != self.endpoint).unwrap_or(self.endpoint);
+        Self { endpoint, ..self.clone() }
+    }
+
+    pub(super) fn has_another_endpoint(&self) -> bool {
+        self.route().pools.len() > 1
+    }
+
+    /// Counts the request in what the version's retries are a share of.
+    pub(super) fn count_request(&self) {
+        self.route().budget.request(self.routing.ticks.now());
+    }
+
+    /// Whether the version's retries are within their share; if so, this one is counted.
+    pub(super) fn may_retry(&self) -> bool {
+        self.route().budget.retry(self.service().retry.budget, self.routing.ticks.now())
+    }
+
+    fn route(&self) -> &VersionRoute {
+        &self.routing.services[0][self.version]
     }
 
     pub(super) fn service(&self) -> &ServiceTable {
@@ -107,11 +145,11 @@ impl Choice {
     }
 
     pub(super) fn slot(&self) -> &Slot {
-        &self.routing.services[0][self.version].slot
+        &self.route().slot
     }
 
     pub(super) fn pool(&self) -> &Rc<Pool> {
-        &self.routing.services[0][self.version].pools[self.endpoint]
+        &self.route().pools[self.endpoint]
     }
 
     /// Whether it is one and the same choice.

@@ -4,13 +4,16 @@
 use std::{
     error::Error as StdError,
     fmt,
+    future::poll_fn,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
+use tokio::{task::spawn_local, time::timeout};
 
 use super::{
     body::RequestBody,
@@ -100,6 +103,23 @@ impl UpstreamBody {
             Self::Http1 { incoming, .. } => incoming.abandon(),
             Self::Http2 { stream, .. } => *stream = None,
         }
+    }
+
+    /// The body is wanted by nobody: if it is here already, or comes soon and is small, the connection is kept.
+    pub(super) fn discard(mut self) {
+        const SMALL: u64 = 64 * 1024;
+        if self.is_end_stream() {
+            return self.give_back();
+        }
+        if self.size_hint().upper().is_none_or(|bytes| bytes > SMALL) {
+            return self.abandon();
+        }
+        spawn_local(async move {
+            let whole = async { while let Some(Ok(_)) = poll_fn(|cx| self.poll_frame(cx)).await {} };
+            if timeout(Duration::from_secs(1), whole).await.is_ok() && self.is_end_stream() {
+                self.give_back();
+            }
+        });
     }
 
     /// The bare socket after a 101; none where there is no such thing.

@@ -25,6 +25,7 @@ use super::{
     fast::Spare,
     listener::Accepted,
     pool::Pools,
+    replay::Room,
     routing::Routing,
 };
 use crate::{
@@ -64,6 +65,8 @@ pub(super) struct Worker {
     pub(super) ticks: Rc<Ticks>,
     pub(super) log: Rc<FaultLog>,
     pub(super) spare: Spare,
+    /// For bodies that may be sent again.
+    pub(super) room: Rc<Room>,
     index: usize,
     hub: Arc<Hub>,
     reader: RefCell<TableReader>,
@@ -146,6 +149,7 @@ impl Worker {
             ticks,
             log,
             spare: Spare::default(),
+            room: Rc::default(),
             index,
             hub,
             reader: RefCell::new(publication.reader()),

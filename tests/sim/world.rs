@@ -7,6 +7,7 @@ use serin::engine::{
     effect::{Decision, Effect},
     endpoint::{Endpoint, UpstreamHttp},
     event::{Event, EventKind},
+    failure::{FailurePlan, Retry},
     input::{Command, Input, Refusal, Verb},
     memory::{EvidenceMemory, Memory, PhaseMemory},
     names::{Generation, Role, ServiceName, VersionName},
@@ -269,6 +270,8 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
         cohorts: Vec::new(),
         sticky: None,
         timeouts: Timeouts::default(),
+        retry: Retry::default(),
+        failure: FailurePlan::default(),
         strategy: Strategy {
             steps,
             guard: Guard::default(),

@@ -13,6 +13,7 @@ use super::{
     },
     REQUIRED,
 };
+use crate::engine::failure::GRPC_CODES;
 
 macro_rules! fields {
     ($($path:literal { $($name:ident [$($kind:expr),+] = $default:expr, eg $example:literal: $($says:literal)+;)* })*) => {
@@ -31,6 +32,9 @@ macro_rules! fields {
 
 /// Requests of a window and the like: as many as one likes.
 const MANY: super::Kind = Whole(1, 1_000_000_000);
+
+/// How an attempt fails.
+const CONDITION: super::Kind = Word(&["connect-failure", "refused-stream", "reset", "timeout", "5xx"]);
 
 /// Mappings in which exactly one field is written.
 pub(super) const ONE_OF: &[&str] =
@@ -143,6 +147,21 @@ fields! {
             "The service that answers";
         timeouts [Map("routes[].timeouts")] = "as given for each", eg "{ request: 30s }":
             "How long a request may take";
+        retry [Map("routes[].retry")] = "one more attempt where nothing can be done twice", eg "{ retries: 1 }":
+            "Further attempts at the same version after one that failed. The first attempt alone is evidence about the "
+            "version; each counts in `serin_attempts_total`";
+    }
+    "routes[].retry" {
+        retries [Whole(0, 10)] = "1", eg "2":
+            "Attempts after the first one";
+        conditions [List(&[CONDITION])] = "[connect-failure, refused-stream]", eg "[connect-failure, reset]":
+            "After which failures. With `reset`, `timeout` and `5xx` the request may have been carried out, so they "
+            "hold for GET, HEAD, OPTIONS, PUT and DELETE only. After a `connect-failure` another endpoint is asked, if "
+            "there is one";
+        statuses [List(&[Whole(200, 599), Text])] = "none", eg "[503, 520-529]":
+            "After which answers to such requests";
+        budget [Share] = "20%", eg "20%":
+            "Retries at most, of a version's requests within a second; ten on each worker are always allowed";
     }
     "routes[].timeouts" {
         request [Duration] = "30s", eg "30s":
@@ -166,6 +185,14 @@ fields! {
             "Another build under the canary's name; a new text starts a rollout as a new name does";
         assign [Map("services.<name>.assign")] = "a fresh draw for each request", eg "{ sticky: { by: cookie } }":
             "Which client gets which version";
+        rescue [Map("services.<name>.rescue"), Word(&["off", "on"])] = "off", eg "{ methods: [GET, HEAD] }":
+            "Stable answers a request that the canary failed, if it may be sent twice; the canary is charged with it. "
+            "Bodies are kept for that up to 64 KiB; counted in `serin_rescue_total`";
+        deadCanary [Word(&["stable", "fail"])] = "stable", eg "stable":
+            "Who answers requests for a canary that cannot be connected to; the canary is charged with them. Counted in "
+            "`serin_fallback_total`";
+        countAsError [Map("services.<name>.countAsError")] = "as given for each", eg "{ statuses: [500-599] }":
+            "Which answers are charged to a version as its errors";
         steps [List(&[Share])] = "[1%, 5%, 25%, 50%]", eg "[1%, 5%, 25%, 50%]":
             "The canary's shares, rising; each is held for `hold`. Short form, excludes `strategy`";
         hold [Duration] = "2m", eg "2m":
@@ -175,6 +202,19 @@ fields! {
         strategy [Map("services.<name>.strategy")] = "the short form's defaults",
             eg "{ canary: { steps: [{ setWeight: 5 }, { pause: { duration: 5m } }] } }":
             "How a canary is tried, in full";
+    }
+    "services.<name>.rescue" {
+        methods [List(&[Word(&["GET", "HEAD", "OPTIONS", "PUT", "DELETE"])])] = "[GET, HEAD, OPTIONS]", eg "[GET, HEAD]":
+            "Of which methods";
+        conditions [List(&[CONDITION])] = "[connect-failure, reset, timeout, 5xx]", eg "[reset, timeout]":
+            "After which failures";
+    }
+    "services.<name>.countAsError" {
+        statuses [List(&[Whole(200, 599), Text])] = "[500-599]", eg "[500-599, 429]":
+            "By status";
+        grpc [List(&[Word(&GRPC_CODES)])] =
+            "[UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, INTERNAL, UNAVAILABLE, DATA_LOSS]", eg "[UNAVAILABLE]":
+            "By the status of a gRPC call, in headers or trailers";
     }
     "services.<name>.versions.<name>" {
         endpoints [List(&[Url])] = REQUIRED, eg "[\"http://127.0.0.1:8042\"]":

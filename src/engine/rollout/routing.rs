@@ -56,6 +56,8 @@ impl Service {
             sticky: self.sticky(),
             draining: false,
             timeouts: self.plan.timeouts,
+            retry: self.plan.retry,
+            failure: self.plan.failure,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::engine::{
     address::Address,
     assign::{Cohort, ForceRule, HeaderRoute},
     endpoint::UpstreamHttp,
+    failure::{FailurePlan, Retry},
     names::{Generation, Role, ServiceName, VersionName},
     request::{HeaderMatch, StringMatch},
     sticky::BucketKey,
@@ -53,6 +54,8 @@ fn service(ppm: u32) -> ServiceTable {
         sticky: Some(StickyRule { by: StickyBy::Cookie("serin".to_owned()), ttl: None, key: key("v2") }),
         draining: false,
         timeouts: Timeouts::default(),
+        retry: Retry::default(),
+        failure: FailurePlan::default(),
     }
 }
 

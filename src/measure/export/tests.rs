@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     engine::{
         endpoint::{Endpoint, UpstreamHttp},
+        failure::{FailurePlan, Retry},
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
         split::Split,
@@ -54,6 +55,8 @@ fn table() -> Table {
         sticky: None,
         draining: false,
         timeouts: Timeouts::default(),
+        retry: Retry::default(),
+        failure: FailurePlan::default(),
     };
     Table::new(Generation(3), vec![service])
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     engine::{
         endpoint::{Endpoint, UpstreamHttp},
+        failure::{FailurePlan, Retry},
         names::Role,
         split::{Reason, Split},
         table::{ServiceTable, Timeouts, VersionTable},
@@ -219,6 +220,8 @@ fn table_of(version: &str) -> Table {
         sticky: None,
         draining: false,
         timeouts: Timeouts::default(),
+        retry: Retry::default(),
+        failure: FailurePlan::default(),
     };
     Table::new(Generation(2), vec![service])
 }

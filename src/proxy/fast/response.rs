@@ -119,7 +119,7 @@ impl<'b> Facts<'b> {
             }
             Part::Kind => {
                 if self.kinds == 0 {
-                    self.may_be_silent = headers::is_stream(value);
+                    self.may_be_silent = headers::AnswerKind::of_type(value) != headers::AnswerKind::Plain;
                 }
                 self.kinds += 1;
             }

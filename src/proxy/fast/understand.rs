@@ -5,6 +5,7 @@ use crate::{
     engine::{
         assign::ForceRule,
         endpoint::{Endpoint, UpstreamHttp},
+        failure::{DeadCanary, FailurePlan, Retry},
         filter::BothWays,
         sticky::{StickyBy, StickyRule},
         table::{ServiceTable, Table, VersionTable},
@@ -32,7 +33,7 @@ fn understands_service(service: &ServiceTable) -> bool {
         weight_generation: _,
         versions,
         stable: _,
-        canary: _,
+        canary,
         split: _,
         force,
         header_routes,
@@ -41,6 +42,8 @@ fn understands_service(service: &ServiceTable) -> bool {
         sticky,
         draining: _,
         timeouts: _,
+        retry,
+        failure,
     } = service;
     force.as_ref().is_none_or(understands_force)
         && header_routes.is_empty()
@@ -48,6 +51,22 @@ fn understands_service(service: &ServiceTable) -> bool {
         && cohorts.is_empty()
         && sticky.as_ref().is_none_or(understands_sticky)
         && versions.iter().all(understands_version)
+        && understands_failure(failure, canary.is_some())
+        && (retry.retries == 0 || is_never_tried_again(retry, versions))
+}
+
+/// Without a connection only another endpoint is asked again, and streams are refused by HTTP/2 only.
+fn is_never_tried_again(retry: &Retry, versions: &[VersionTable]) -> bool {
+    let Retry { retries: _, conditions, statuses, budget: _ } = retry;
+    let usual = Retry::default();
+    (*conditions, *statuses) == (usual.conditions, usual.statuses)
+        && versions.iter().all(|version| version.endpoints.len() == 1)
+}
+
+/// Which answers are errors is the recorder's business.
+fn understands_failure(plan: &FailurePlan, has_canary: bool) -> bool {
+    let FailurePlan { count_as_error: _, rescue, dead_canary } = plan;
+    !has_canary || (rescue.is_none() && *dead_canary == DeadCanary::Fail)
 }
 
 fn understands_force(rule: &ForceRule) -> bool {

@@ -8,6 +8,7 @@ mod deadlines;
 mod faults;
 mod http;
 mod paths;
+mod recovery;
 mod rig;
 mod shutdown;
 mod splitting;

@@ -22,6 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serin::{
     engine::{
         endpoint::{Endpoint, UpstreamHttp},
+        failure::{FailurePlan, Retry},
         names::{Generation, Role, ServiceName, VersionName},
         split::Split,
         table::{ServiceTable, Table, Timeouts, VersionTable},
@@ -86,6 +87,8 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
         sticky: None,
         draining: false,
         timeouts: Timeouts { request: PATIENCE, attempt: PATIENCE, idle: PATIENCE, upgraded: PATIENCE },
+        retry: Retry::default(),
+        failure: FailurePlan::default(),
     };
     weigh(&mut service, 0);
     service
