@@ -11,15 +11,14 @@ use std::{
 
 use super::{
     diagnostic::{Code, Span},
-    failure, listener,
+    listener,
     report::{At, Problem, Report},
-    scalar::human,
-    service,
+    route, service,
     settings::{Admin, Compat, Config, Listener, Secret, State},
     shape, template,
     yaml::{Node, Value},
 };
-use crate::engine::{failure::Retry, table::Timeouts};
+use crate::engine::route::Routes;
 
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 /// Until it has been compared with the ordinary path for longer.
@@ -60,7 +59,8 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let services = service::services(&fields, &templates, report);
     let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
-    let patience = fields.get("routes").map(|at| routes(&at, &services, report)).unwrap_or_default();
+    let routes = route::of_file(&fields, report);
+    let trusted = route::trusted(&fields, report);
     if report.refused() {
         return None;
     }
@@ -75,14 +75,12 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
         services: services
             .into_iter()
             .map(|mut service| {
-                service.timeouts = patience.timeouts;
-                service.retry = patience.retry;
                 service.strategy.policy.concurrent = concurrent;
                 service
             })
             .collect(),
-        routes: Arc::default(),
-        trusted: Arc::default(),
+        routes: Arc::new(Routes::new(routes)),
+        trusted: trusted.into(),
     })
 }
 
@@ -228,61 +226,4 @@ fn state(at: Option<&At<'_>>, folder: &Path, report: &mut Report) -> Option<Stat
 /// A path relative to the folder; `./x` is `x`, since it is shown to people.
 pub(super) fn below(folder: &Path, path: &str) -> PathBuf {
     folder.join(Path::new(path).strip_prefix(".").unwrap_or(Path::new(path)))
-}
-
-/// How long the only route waits, and how often it tries.
-#[derive(Debug, Default)]
-struct Patience {
-    timeouts: Timeouts,
-    retry: Retry,
-}
-
-fn routes(at: &At<'_>, services: &[crate::engine::plan::ServicePlan], report: &mut Report) -> Patience {
-    let Some(items) = report.items(at, 1_000) else { return Patience::default() };
-    if let Some(second) = items.get(1) {
-        report
-            .error(Code::NotSupportedYet, &second.key_span, "a second route is not supported yet")
-            .help("all requests go to the only service; keep one route without `match`");
-    }
-    let mut patience = Patience::default();
-    for (index, item) in items.iter().enumerate() {
-        let Some(fields) = report.fields(item, &shape::ROUTE) else { continue };
-        if let Some(name) = fields.get("name") {
-            service::name(&name, report);
-        }
-        let service = fields.need(report, "service", "say to which service: `service: web`");
-        if let Some(service) = service
-            && let Some(name) = report.filled(&service, "the name of a service")
-            && !services.is_empty()
-            && !services.iter().any(|plan| plan.name.as_str() == name)
-        {
-            let known = services.iter().map(|plan| plan.name.as_str());
-            service::unknown(&service, "service", known, report);
-        }
-        let timeouts = fields.get("timeouts").and_then(|at| timeouts(&at, report)).unwrap_or_default();
-        let retry = fields.get("retry").and_then(|at| failure::retry(&at, report)).unwrap_or_default();
-        if index == 0 {
-            patience = Patience { timeouts, retry };
-        }
-    }
-    patience
-}
-
-fn timeouts(at: &At<'_>, report: &mut Report) -> Option<Timeouts> {
-    let fields = report.fields(at, &shape::TIMEOUTS)?;
-    let base = Timeouts::default();
-    let request = fields.get("request").map_or(Some(base.request), |at| report.duration(&at, WAIT))?;
-    let attempt_at = fields.get("attempt");
-    // A shorter request timeout than the default attempt is not the user's contradiction.
-    let attempt = match &attempt_at {
-        Some(at) => report.duration(at, WAIT)?,
-        None => base.attempt.min(request),
-    };
-    let idle = fields.get("idle").map_or(Some(base.idle), |at| report.duration(&at, WAIT))?;
-    if let Some(at) = attempt_at.filter(|_| attempt > request) {
-        report
-            .warning(&at.span(), format!("one attempt may take longer than the whole request ({})", human(request)))
-            .help("make `attempt` shorter than `request`");
-    }
-    Some(Timeouts { request, attempt, idle, ..base })
 }

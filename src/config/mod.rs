@@ -1,19 +1,23 @@
 //! WHAT IS WANTED. YAML becomes [`Config`], or a list of diagnostics with file, line, column, excerpt and suggestion.
 //! Refuses a file as a whole: what is applied was right in every part.
 
+mod assign;
 mod blue_green;
 #[cfg(test)]
 mod corpus;
 mod diagnostic;
 mod failure;
 mod file;
+mod filter;
 mod guard;
 mod lint;
 mod listener;
 pub mod manual;
 mod mask;
+mod message;
 mod policy;
 mod report;
+mod route;
 mod sarif;
 mod scalar;
 mod service;

@@ -272,6 +272,18 @@ impl<'a> At<'a> {
         matches!(&self.node.value, Value::Map(fields) if fields.iter().any(|field| field.key == key))
     }
 
+    /// Whether this is a list.
+    #[must_use]
+    pub const fn is_list(&self) -> bool {
+        matches!(&self.node.value, Value::List(_))
+    }
+
+    /// Whether this is just that text.
+    #[must_use]
+    pub fn is_text(&self, text: &str) -> bool {
+        matches!(&self.node.value, Value::Scalar(scalar) if scalar.text == text)
+    }
+
     /// Whether this is a mapping with any key.
     #[must_use]
     pub const fn has_any(&self) -> bool {

@@ -1,25 +1,22 @@
 //! A service: its versions, who is stable, who is wanted, how clients are assigned.
 //! Refuses references to versions that are not there and a wish that names the stable version.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
-
-use http::HeaderName;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
+    assign,
     diagnostic::{Code, Span},
-    failure, lint,
+    failure, filter, lint,
     report::{At, Fields, Problem, Report},
     shape, strategy, suggest,
     template::Templates,
     yaml::Value,
 };
 use crate::engine::{
-    assign::ForceRule,
     endpoint::{Endpoint, UpstreamHttp},
     failure::Retry,
     names::{ServiceName, VersionName},
-    plan::{ServicePlan, StickyPlan, VersionPlan, Wish},
-    sticky::StickyBy,
+    plan::{ServicePlan, VersionPlan, Wish},
     table::Timeouts,
 };
 
@@ -27,7 +24,7 @@ use crate::engine::{
 pub const VERSIONS_MAX: usize = 100;
 /// Most endpoints of a version.
 pub const ENDPOINTS_MAX: usize = 256;
-/// Most services of a file that are looked at before the rest is refused unread.
+/// Most services of a file.
 const SERVICES_MAX: usize = 100;
 
 /// All services; those that are wrong are reported and left out.
@@ -38,14 +35,9 @@ pub fn services(file: &Fields<'_>, templates: &Templates<'_>, report: &mut Repor
     if entries.is_empty() {
         report.error(Code::MissingField, &at.span(), "`services` names no service").help(help);
     }
-    if let Some(second) = entries.get(1) {
-        report
-            .error(
-                Code::NotSupportedYet,
-                &second.key_span,
-                "routing between services is not there yet: one service only",
-            )
-            .help("run a second `serin` for the second service");
+    if entries.len() > SERVICES_MAX {
+        let message = format!("a file has at most {SERVICES_MAX} services; these are {}", entries.len());
+        report.error(Code::TooLarge, &at.key_span, message);
     }
     let mut plans = Vec::new();
     for field in entries.into_iter().take(SERVICES_MAX) {
@@ -106,7 +98,7 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
     let stable_at = fields.need(report, "stable", "name the version that serves now: `stable: v1`");
     let stable = stable_at.as_ref().and_then(|at| version(at, known, report));
     let wish = wish(&fields, known, stable.as_ref(), report);
-    let assign = fields.get("assign").map(|at| assign(&at, report)).unwrap_or_default();
+    let assign = fields.get("assign").map(|at| assign::assign(&at, &names(&versions), report)).unwrap_or_default();
     let failure = failure::failure(&fields, report);
     let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
     let plan = ServicePlan {
@@ -115,7 +107,7 @@ fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &
         stable: stable?,
         wish,
         force: assign.force,
-        cohorts: Vec::new(),
+        cohorts: assign.cohorts,
         sticky: assign.sticky,
         timeouts: Timeouts::default(),
         retry: Retry::default(),
@@ -188,7 +180,8 @@ fn version_plan(at: &At<'_>, name: &str, report: &mut Report) -> Option<VersionP
                 .and_then(|at| endpoints(&at, report));
             let words = [("auto", UpstreamHttp::H1), ("h1", UpstreamHttp::H1), ("h2", UpstreamHttp::H2)];
             let http = fields.get("http").map_or(Some(UpstreamHttp::default()), |at| report.word(&at, &words));
-            Some(VersionPlan { name, endpoints: endpoints?, http: http?, filters: Arc::default() })
+            let filters = fields.get("filters").map(|at| filter::of_version(&at, report)).unwrap_or_default();
+            Some(VersionPlan { name, endpoints: endpoints?, http: http?, filters: Arc::new(filters) })
         }
         Value::List(_) => {
             report
@@ -260,51 +253,5 @@ fn revision(at: &At<'_>, report: &mut Report) -> Option<String> {
             return Ok(text.to_owned());
         }
         Err(Problem::new("is not a revision", "a revision has at most 128 bytes on one line, as a commit hash"))
-    })
-}
-
-#[derive(Default)]
-struct Assign {
-    force: Option<ForceRule>,
-    sticky: Option<StickyPlan>,
-}
-
-fn assign(at: &At<'_>, report: &mut Report) -> Assign {
-    let Some(fields) = report.fields(at, &shape::ASSIGN) else { return Assign::default() };
-    let force = fields.get("force").and_then(|at| {
-        let fields = report.fields(&at, &shape::FORCE)?;
-        let header = fields.need(report, "header", "name the header: `force: { header: x-canary }`")?;
-        HeaderName::from_bytes(token(&header, "a header's name", report)?.as_bytes()).ok().map(ForceRule::by_header)
-    });
-    Assign { force, sticky: fields.get("sticky").and_then(|at| sticky(&at, report)) }
-}
-
-fn sticky(at: &At<'_>, report: &mut Report) -> Option<StickyPlan> {
-    let fields = report.fields(at, &shape::STICKY)?;
-    if let Some(by) = fields.need(report, "by", "say by what: `sticky: { by: cookie }`") {
-        let later = |text: &str| matches!(text, "header" | "query" | "clientIp");
-        if let Value::Scalar(scalar) = &by.node.value
-            && later(&scalar.text)
-        {
-            report
-                .error(Code::NotSupportedYet, &by.span(), format!("sticky by `{}` is not supported yet", scalar.text))
-                .help("use `by: cookie` for now");
-        } else {
-            report.word(&by, &[("cookie", ())]);
-        }
-    }
-    let cookie = fields.get("name").map_or(Some("serin".to_owned()), |at| token(&at, "a cookie's name", report));
-    let ttl = fields.get("ttl").map(|at| report.duration(&at, Duration::from_secs(1)..=Duration::from_hours(366 * 24)));
-    Some(StickyPlan { by: StickyBy::Cookie(cookie?), ttl: ttl.flatten() })
-}
-
-/// A token of RFC 9110, 5.6.2, which names of headers and cookies are.
-fn token(at: &At<'_>, noun: &str, report: &mut Report) -> Option<String> {
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    report.scalar(at, noun, |text| {
-        if (1..=128).contains(&text.len()) && text.bytes().all(fine) {
-            return Ok(text.to_owned());
-        }
-        Err(Problem::new(format!("is not {noun}"), "use letters, digits and `-`"))
     })
 }

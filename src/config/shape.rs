@@ -29,8 +29,8 @@ macro_rules! shapes {
 
 shapes! {
     FILE = "" {
-        listen listeners workers metrics admin state accessLog fastPath routes services analysisTemplates concurrentRollouts
-    } later { trust tracing notify fleet }
+        listen listeners workers metrics admin state accessLog fastPath trust routes services analysisTemplates concurrentRollouts
+    } later { tracing notify fleet }
     LISTENER = "listeners[]" { name listen http tls limits } later { proxyProtocol }
     LISTENER_TLS = "listeners[].tls" { certificates clientCa } later {}
     CERTIFICATE = "listeners[].tls.certificates[]" { cert key } later {}
@@ -39,18 +39,31 @@ shapes! {
     ADMIN = "admin" { listen readToken writeToken } later {}
     STATE = "state" { dir maxAge } later {}
     ACCESS_LOG = "accessLog" { format } later { sampleSuccess }
-    ROUTE = "routes[]" { name service timeouts retry } later { match filters }
+    TRUST = "trust" { forwardedFrom } later {}
+    ROUTE = "routes[]" { name match filters timeouts retry service } later {}
     RETRY = "routes[].retry" { retries conditions statuses budget } later {}
-    TIMEOUTS = "routes[].timeouts" { request attempt idle } later { upgraded }
+    MATCH = "routes[].match[]" { host path method headers query } later {}
+    MATCH_PATH = "routes[].match[].path" { exact prefix regex } later {}
+    MATCH_FIELD = "routes[].match[].headers[]" { name exact prefix regex } later {}
+    MATCH_PARAMETER = "routes[].match[].query[]" { name exact prefix regex } later {}
+    FILTERS = "routes[].filters" { requestHeaders responseHeaders rewrite redirect cors } later { mirror }
+    HEADER_EDITS = "routes[].filters.requestHeaders" { set add remove } later {}
+    REWRITE = "routes[].filters.rewrite" { host path } later {}
+    PATH_CHANGE = "routes[].filters.rewrite.path" { full prefix } later {}
+    REDIRECT = "routes[].filters.redirect" { scheme host port path status } later {}
+    CORS = "routes[].filters.cors" { origins methods headers exposeHeaders credentials maxAge } later {}
+    TIMEOUTS = "routes[].timeouts" { request attempt idle upgraded } later {}
     SERVICE = "services.<name>" {
         versions stable canary revision assign rescue deadCanary countAsError steps hold abortWhen strategy
     } later { gates }
     RESCUE = "services.<name>.rescue" { methods conditions } later {}
     COUNT_AS_ERROR = "services.<name>.countAsError" { statuses grpc } later {}
-    VERSION = "services.<name>.versions.<name>" { endpoints http }
-        later { tls loadBalancing health ejection slowStart limits filters }
-    ASSIGN = "services.<name>.assign" { force sticky } later { cohorts }
-    FORCE = "services.<name>.assign.force" { header } later { cookie from }
+    VERSION = "services.<name>.versions.<name>" { endpoints http filters }
+        later { tls loadBalancing health ejection slowStart limits }
+    VERSION_FILTERS = "services.<name>.versions.<name>.filters" { requestHeaders responseHeaders } later {}
+    ASSIGN = "services.<name>.assign" { force cohorts sticky } later {}
+    FORCE = "services.<name>.assign.force" { header cookie from secret } later {}
+    COHORT = "services.<name>.assign.cohorts[]" { header values to } later {}
     STICKY = "services.<name>.assign.sticky" { by name ttl } later {}
     ABORT_WHEN = "services.<name>.abortWhen" { errorRate p50 p75 p90 p95 p99 p999 } later {}
     STRATEGY = "services.<name>.strategy" { canary blueGreen } later {}

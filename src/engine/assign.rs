@@ -167,7 +167,8 @@ mod tests {
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let request = RequestView { method: &Method::GET, host: "", path: "/", query: "", headers: &headers, client };
+        let request =
+            RequestView { method: &Method::GET, host: "", port: None, path: "/", query: "", headers: &headers, client };
         rule.word(&request).map(str::to_owned)
     }
 

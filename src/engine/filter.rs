@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{names::ServiceName, weight::Weight};
+use super::{names::ServiceName, request::RequestView, weight::Weight};
 
 /// Changes of header fields: set first, then added, then removed, as HTTPRoute has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,8 +43,8 @@ pub struct RouteFilters {
     pub rewrite: Rewrite,
     /// Scripts of other origins.
     pub cors: Option<Cors>,
-    /// Copies to other services.
-    pub mirrors: Vec<MirrorFilter>,
+    /// Copies to another service.
+    pub mirror: Option<MirrorFilter>,
 }
 
 /// What the version sees in place of what the client sent.
@@ -65,6 +65,21 @@ pub enum PathChange {
     Prefix(String),
 }
 
+impl PathChange {
+    /// The path in place of this one, of which a prefix match covered so many bytes.
+    #[must_use]
+    pub fn applied_to(&self, path: &str, covered: Option<usize>) -> String {
+        match self {
+            Self::Full(full) => full.clone(),
+            Self::Prefix(prefix) => {
+                let rest = path.get(covered.unwrap_or(0)..).unwrap_or_default();
+                let path = format!("{}{rest}", prefix.trim_end_matches('/'));
+                if path.starts_with('/') { path } else { format!("/{path}") }
+            }
+        }
+    }
+}
+
 /// An answer that sends the client elsewhere. What is not said stays as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
@@ -78,6 +93,24 @@ pub struct Redirect {
     pub path: Option<PathChange>,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
+}
+
+impl Redirect {
+    /// Where to, for a request that came in by `scheme`. A port that goes without saying is not said; the port that the
+    /// client used stays where neither scheme nor port are told.
+    #[must_use]
+    pub fn location(&self, request: &RequestView<'_>, scheme: Scheme, covered: Option<usize>) -> String {
+        let to = self.scheme.unwrap_or(scheme);
+        let port = self.port.or(request.port.filter(|_| self.scheme.is_none()));
+        let host = self.host.as_deref().unwrap_or(request.host);
+        let path = match &self.path {
+            Some(change) => change.applied_to(request.path, covered),
+            None => request.path.to_owned(),
+        };
+        let port = port.filter(|port| *port != to.port()).map_or_else(String::new, |port| format!(":{port}"));
+        let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
+        format!("{}://{host}{port}{path}{query}", to.as_str())
+    }
 }
 
 /// How a client comes in, or is told to.
@@ -168,6 +201,66 @@ pub struct MirrorFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_replaced_by_whole_segments() {
+        for (prefix, to, path, expected) in [
+            ("/foo", "/xyz", "/foo/bar", "/xyz/bar"),
+            ("/foo", "/xyz/", "/foo/bar", "/xyz/bar"),
+            ("/foo", "/xyz", "/foo", "/xyz"),
+            ("/foo", "/xyz", "/foo/", "/xyz/"),
+            ("/foo", "/", "/foo/bar", "/bar"),
+            ("/foo", "/", "/foo", "/"),
+            ("", "/v1", "/", "/v1/"),
+        ] {
+            let change = PathChange::Prefix(to.to_owned());
+            assert_eq!(change.applied_to(path, Some(prefix.len())), expected, "{prefix} {to} {path}");
+        }
+        assert_eq!(PathChange::Full("/x".to_owned()).applied_to("/a/b", None), "/x");
+    }
+
+    #[test]
+    fn a_redirect_changes_what_it_says_and_keeps_the_rest() {
+        let none = Redirect { scheme: None, host: None, port: None, path: None, status: 302 };
+        let https = Redirect { scheme: Some(Scheme::Https), ..none.clone() };
+        let lemon = Redirect { path: Some(PathChange::Prefix("/replacement-prefix".to_owned())), ..none.clone() };
+        for (redirect, authority, scheme, expected) in [
+            (https.clone(), "a.example", Scheme::Http, "https://a.example/original-prefix/lemon?q=1"),
+            (https.clone(), "a.example:80", Scheme::Http, "https://a.example/original-prefix/lemon?q=1"),
+            (
+                Redirect { port: Some(8443), ..https },
+                "a.example",
+                Scheme::Http,
+                "https://a.example:8443/original-prefix/lemon?q=1",
+            ),
+            (
+                Redirect { host: Some("b".to_owned()), ..none.clone() },
+                "a.example:8080",
+                Scheme::Http,
+                "http://b:8080/original-prefix/lemon?q=1",
+            ),
+            (
+                Redirect { port: Some(443), ..none.clone() },
+                "a.example",
+                Scheme::Https,
+                "https://a.example/original-prefix/lemon?q=1",
+            ),
+            (lemon, "a.example:8080", Scheme::Http, "http://a.example:8080/replacement-prefix/lemon?q=1"),
+        ] {
+            let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+            let headers = http::HeaderMap::new();
+            let request = RequestView {
+                method: &Method::GET,
+                host,
+                port: port.parse().ok(),
+                path: "/original-prefix/lemon",
+                query: "q=1",
+                headers: &headers,
+                client: crate::engine::address::Address::default(),
+            };
+            assert_eq!(redirect.location(&request, scheme, Some("/original-prefix".len())), expected);
+        }
+    }
 
     #[test]
     fn an_origin_is_met_by_whole_labels() {

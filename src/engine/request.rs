@@ -9,7 +9,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::address::Address;
 
 /// Most memory that one compiled pattern may take, in bytes.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
+const PATTERN_BYTES_MAX: usize = 1 << 18;
 
 /// A request as the client sent it, before anything of it is changed.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,8 @@ pub struct RequestView<'r> {
     pub method: &'r Method,
     /// Host of the target or the `Host` field, without port, in any case; empty when there is none.
     pub host: &'r str,
+    /// The port beside it.
+    pub port: Option<u16>,
     /// The path as sent: nothing is decoded, nothing put in order.
     pub path: &'r str,
     /// What is behind the `?`; empty without one.
@@ -244,6 +246,7 @@ mod tests {
             let request = RequestView {
                 method: &method,
                 host: "",
+                port: None,
                 path: "/",
                 query,
                 headers: &headers,

@@ -12,6 +12,7 @@ use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap};
 use http::Method;
 
 use super::{
+    failure::Retry,
     filter::{Redirect, RouteFilters},
     names::ServiceName,
     request::{HeaderMatch, Pattern, QueryMatch, RequestView},
@@ -29,6 +30,8 @@ pub struct Route {
     pub filters: RouteFilters,
     /// Its own limits on waiting; those of the service without.
     pub timeouts: Option<Timeouts>,
+    /// Its own attempts at the same version; those of the service without.
+    pub retry: Option<Retry>,
     /// Where its requests go.
     pub action: Action,
 }

@@ -120,7 +120,7 @@ mod tests {
             headers.append(*name, HeaderValue::from_static(value));
         }
         let client = Address::v4([192, 0, 2, 1]);
-        by.id(&RequestView { method: &Method::GET, host: "", path: "/", query, headers: &headers, client })
+        by.id(&RequestView { method: &Method::GET, host: "", port: None, path: "/", query, headers: &headers, client })
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum RefusedReason {
     ConnectionLimit,
     /// The worker's limit of requests under way was reached.
     RequestLimit,
+    /// No route takes it. The client's fault.
+    NoRoute,
     /// There is no service to send it to.
     NoService,
     /// A fault in the proxy; the request got a 500.
@@ -34,7 +36,7 @@ pub enum RefusedReason {
 
 impl RefusedReason {
     /// All reasons, in the order of their cells.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::BadRequest,
         Self::HeaderTooLarge,
         Self::HeaderTimeout,
@@ -45,6 +47,7 @@ impl RefusedReason {
         Self::Misdirected,
         Self::ConnectionLimit,
         Self::RequestLimit,
+        Self::NoRoute,
         Self::NoService,
         Self::Panic,
     ];
@@ -63,6 +66,7 @@ impl RefusedReason {
             Self::Misdirected => "misdirected",
             Self::ConnectionLimit => "connection_limit",
             Self::RequestLimit => "request_limit",
+            Self::NoRoute => "no_route",
             Self::NoService => "no_service",
             Self::Panic => "panic",
         }

@@ -42,8 +42,6 @@ use crate::{
     publish::{Limits, ListenerSettings},
 };
 
-/// How long a tunnel may be silent both ways.
-const TUNNEL_IDLE: Duration = Duration::from_hours(1);
 /// Largest `headers` limit for which hyper parses heads on the stack.
 const HEADERS_ON_STACK: usize = 100;
 
@@ -58,6 +56,8 @@ pub(super) struct Conn {
     settings: ListenerSettings,
     activity: Arc<Activity>,
     stage: Cell<Stage>,
+    /// How long a tunnel may be silent both ways.
+    tunnel_idle: Cell<Duration>,
     /// When the silence that is waited for now is too long.
     quiet_until: Cell<Coarse>,
     streams: Cell<usize>,
@@ -179,6 +179,7 @@ impl Conn {
             stage: Cell::new(Stage::Opening),
             quiet_until: Cell::new(worker.ticks.in_future(settings.limits.header_timeout)),
             settings,
+            tunnel_idle: Cell::default(),
             streams: Cell::new(0),
             waiting_for_upstream: Cell::new(0),
             order: Cell::new(if worker.is_draining() { Order::End } else { Order::Serve }),
@@ -247,11 +248,13 @@ impl Conn {
         (StreamGuard { conn: Rc::clone(self), waits_for_upstream: Cell::new(true) }, has_room)
     }
 
-    /// From now on the connection carries another protocol, until the guard is dropped.
-    pub(super) fn begin_tunnel(self: &Rc<Self>) -> StreamGuard {
+    /// From now on the connection carries another protocol, until the guard is dropped or nothing has come in either
+    /// direction for so long.
+    pub(super) fn begin_tunnel(self: &Rc<Self>, idle: Duration) -> StreamGuard {
         let (guard, _) = self.begin_request();
         self.stage.set(Stage::Tunnel);
-        self.quiet_until.set(self.worker.ticks.in_future(TUNNEL_IDLE));
+        self.tunnel_idle.set(idle);
+        self.quiet_until.set(self.worker.ticks.in_future(idle));
         guard
     }
 
@@ -260,7 +263,7 @@ impl Conn {
         let (read, wrote) = (self.activity.take_read(), self.activity.take_wrote());
         let ticks = &self.worker.ticks;
         match self.stage.get() {
-            Stage::Tunnel if read || wrote => self.quiet_until.set(ticks.in_future(TUNNEL_IDLE)),
+            Stage::Tunnel if read || wrote => self.quiet_until.set(ticks.in_future(self.tunnel_idle.get())),
             Stage::Tunnel => {}
             // The request has deadlines of its own while the upstream is waited for.
             _ if self.waiting_for_upstream.get() > 0 => return,

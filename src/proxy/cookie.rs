@@ -2,21 +2,27 @@
 
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::engine::sticky::{StickyBy, StickyId, StickyRule};
+use crate::engine::{
+    filter::Scheme,
+    sticky::{StickyBy, StickyId, StickyRule},
+};
 
 /// Gives a new client its id with the answer, unless the answer is marked as one that shared caches may keep:
 /// they would hand one client's id to all others.
-pub(super) fn hand_out(rule: &StickyRule, id: StickyId, answer: &mut HeaderMap) {
+pub(super) fn hand_out(rule: &StickyRule, id: StickyId, scheme: Scheme, answer: &mut HeaderMap) {
     let is_shared = answer.get_all(header::CACHE_CONTROL).iter().any(|field| is_for_shared_caches(field.as_bytes()));
-    if let Some(value) = to_hand_out(rule, id).filter(|_| !is_shared) {
+    if let Some(value) = to_hand_out(rule, id, scheme).filter(|_| !is_shared) {
         answer.append(header::SET_COOKIE, value);
     }
 }
 
 /// The cookie for a new client. A cookie's name is checked with the config; one that is no header text hands out nothing.
-pub(super) fn to_hand_out(rule: &StickyRule, id: StickyId) -> Option<HeaderValue> {
+pub(super) fn to_hand_out(rule: &StickyRule, id: StickyId, scheme: Scheme) -> Option<HeaderValue> {
     let StickyBy::Cookie(name) = &rule.by else { return None };
     let mut text = format!("{name}={id}; Path=/; HttpOnly; SameSite=Lax");
+    if scheme == Scheme::Https {
+        text += "; Secure";
+    }
     if let Some(ttl) = rule.ttl {
         text = format!("{text}; Max-Age={}", ttl.as_secs());
     }
@@ -63,14 +69,16 @@ mod tests {
     fn a_new_client_gets_its_id_unless_caches_share_the_answer() {
         let key = BucketKey::of(&ServiceName::new("web").unwrap(), &VersionName::new("v2").unwrap(), "");
         let rule = |ttl| StickyRule { by: StickyBy::Cookie("serin".to_owned()), ttl, key };
-        let given = |ttl, cache: &[&'static str]| {
+        let over = |scheme, ttl, cache: &[&'static str]| {
             let mut answer = with("cache-control", cache);
-            hand_out(&rule(ttl), StickyId(1), &mut answer);
+            hand_out(&rule(ttl), StickyId(1), scheme, &mut answer);
             answer.get(header::SET_COOKIE).map(|value| value.to_str().unwrap().to_owned())
         };
+        let given = |ttl, cache: &[&'static str]| over(Scheme::Http, ttl, cache);
         let session = "serin=0000000000000001; Path=/; HttpOnly; SameSite=Lax";
         assert_eq!(given(None, &[]).as_deref(), Some(session));
         assert_eq!(given(Some(Duration::from_mins(5)), &[]), Some(format!("{session}; Max-Age=300")));
+        assert_eq!(over(Scheme::Https, None, &[]), Some(format!("{session}; Secure")));
         assert_eq!(given(None, &["private, max-age=60"]).as_deref(), Some(session));
         for shared in ["public", "max-age=60, Public", "s-maxage=60", "no-transform,s-maxage = 5"] {
             assert_eq!(given(None, &[shared]), None, "{shared}");

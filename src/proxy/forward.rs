@@ -1,18 +1,20 @@
 //! The life of a request, top to bottom: check it, read the table once, choose a version, get a connection,
 //! look whether the choice still stands, send, and pass the answer on. Each step is a function with its own fault.
 
-use std::{pin::pin, rc::Rc};
+use std::{borrow::Cow, pin::pin, rc::Rc, time::Duration};
 
 use http::{Request, Response, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use super::{
-    body::{ClientFault, Relay, RequestBody, ResponseBody, Upload, Uploading},
+    believe,
+    body::{ClientFault, Relay, RequestBody, ResponseBody, Text, Upload, Uploading},
     check,
     connection::{Conn, StreamGuard},
     cookie,
     deadline::{Coarse, Deadline, TICK, Ticks},
+    edit,
     error::{self, Failure, Refusal},
     headers::{self, AnswerKind, Hop},
     http1::RequestHead,
@@ -23,18 +25,23 @@ use super::{
     upgrade,
     upstream::{Unanswered, UpstreamBody},
     view,
+    way::{OwnAnswer, Way},
     worker::Worker,
 };
 use crate::{
     engine::{
-        endpoint::{Endpoint, UpstreamHttp},
+        address::Address,
+        assign::ForceRule,
+        endpoint::UpstreamHttp,
         failure::{self, Attempted, Condition, IdempotentMethod, Next, Trouble},
+        filter::Scheme,
         split::{self, Claims, Reason},
-        table::Timeouts,
+        table::{ServiceTable, Timeouts, VersionTable},
     },
     measure::RefusedReason,
 };
 
+const NO_ROUTE: Refusal = Refusal::new(StatusCode::NOT_FOUND, RefusedReason::NoRoute, "no route takes this request");
 const NO_SERVICE: Refusal =
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, RefusedReason::NoService, "no service is configured");
 const TOO_MANY: Refusal =
@@ -62,24 +69,30 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
         return refuse(conn, MISDIRECTED, stream);
     }
     let worker = conn.worker();
-    let routing = worker.routing();
-    let Some(claims) = routing.service().map(|service| Claims::of(service, &view::of(&head, conn.address()))) else {
-        return refuse(conn, NO_SERVICE, stream);
+    let scheme = conn.origin().scheme();
+    let whence = believe::whence(&head.headers, &worker.routing().table.trusted, conn.peer().ip(), scheme);
+    let scheme = whence.as_ref().map_or(scheme, |whence| whence.scheme);
+    let address = whence.as_ref().map_or(conn.address(), |whence| whence.client);
+    let Routed { way, claims, choice } = match route(worker, &head, address, scheme) {
+        Ok(routed) => routed,
+        Err(Unrouted::Refused(refusal)) => return refuse(conn, refusal, stream),
+        Err(Unrouted::Answered(answer)) => return answer_itself(answer, stream),
     };
-    let Some(choice) = choose(worker, &routing, &claims) else { return refuse(conn, NO_SERVICE, stream) };
-    drop(routing); // It may be replaced while this request waits.
 
     let on_upgrade = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let hop = headers::for_upstreams(&mut head, conn.origin());
+    let hop = headers::for_upstreams(&mut head, conn.origin(), whence.as_ref());
+    hide_secret(&mut head, choice.service());
+    way.edit_request(&mut head);
     let method = IdempotentMethod::of(head.method.as_str());
     let may_repeat = method.is_some() || choice.version().http == UpstreamHttp::H2;
     let (body, upload, replay) = request_body(conn, body, may_repeat);
-    let waiting = Waiting::begin(&worker.ticks, choice.service().timeouts);
-    let mut journey = Journey { worker, claims, head, hop, method, waiting, upload, replay };
+    let waiting = Waiting::begin(&worker.ticks, way.timeouts(choice.service()));
+    let mut journey = Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay };
     match journey.run(choice, body).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switch_protocols(conn, on_upgrade.filter(|_| journey.hop.upgrade.is_some()), arrival, stream)
+            let asked_for = on_upgrade.filter(|_| journey.hop.upgrade.is_some());
+            switch_protocols(conn, asked_for, arrival, stream, journey.waiting.timeouts.upgraded)
         }
         Ok(arrival) => pass_on(journey, arrival, stream),
         Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream),
@@ -90,9 +103,48 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     }
 }
 
-/// Asks the engine which version it is, and takes the next of its endpoints.
-fn choose(worker: &Worker, routing: &Rc<Routing>, claims: &Claims) -> Option<Choice> {
-    Choice::new(routing, split::assign(routing.service()?, claims, || worker.draw()))
+/// Where a request goes.
+#[derive(Debug)]
+struct Routed {
+    way: Way,
+    claims: Claims,
+    choice: Choice,
+}
+
+/// Why it goes nowhere.
+#[derive(Debug)]
+enum Unrouted {
+    Refused(Refusal),
+    Answered(OwnAnswer),
+}
+
+/// Finds the route, and has a version chosen. Reads the table once.
+fn route(worker: &Worker, head: &Parts, client: Address, scheme: Scheme) -> Result<Routed, Unrouted> {
+    let routing = worker.routing();
+    let request = view::of(head, client);
+    let (way, service) = routing.way(&request).ok_or(Unrouted::Refused(NO_ROUTE))?;
+    if let Some(answer) = way.own_answer(head, &request, scheme) {
+        return Err(Unrouted::Answered(answer));
+    }
+    let choice = service.and_then(|at| {
+        let claims = Claims::of(routing.service(at)?, &request);
+        let choice = choose(worker, &routing, at, &claims)?;
+        Some((claims, choice))
+    });
+    let (claims, choice) = choice.ok_or(Unrouted::Refused(NO_SERVICE))?;
+    Ok(Routed { way, claims, choice })
+}
+
+/// What forced a version by a secret is not for that version to know.
+fn hide_secret(head: &mut Parts, service: &ServiceTable) {
+    if let Some(ForceRule { header: Some(name), secret: Some(_), .. }) = &service.force {
+        head.headers.remove(name);
+    }
+}
+
+/// Asks the engine which version of the service it is, and takes the next of its endpoints.
+fn choose(worker: &Worker, routing: &Rc<Routing>, service: usize, claims: &Claims) -> Option<Choice> {
+    Choice::new(routing, service, split::assign(routing.service(service)?, claims, || worker.draw()))
 }
 
 /// The body, if there is one, what it tells about itself, and its beginning if it may be sent again.
@@ -118,9 +170,12 @@ fn request_body(
 #[derive(Debug)]
 struct Journey<'w> {
     worker: &'w Worker,
+    way: Way,
     claims: Claims,
     head: Parts,
     hop: Hop,
+    /// How the client came in.
+    scheme: Scheme,
     /// If it is one that may be sent twice.
     method: Option<IdempotentMethod>,
     waiting: Waiting,
@@ -218,7 +273,8 @@ impl Journey<'_> {
             retries,
             has_another_endpoint: choice.has_another_endpoint(),
         };
-        failure::next(&service.failure, &service.retry, attempted, || choice.may_retry())
+        let retry = self.way.retry(service);
+        failure::next(&service.failure, &retry, attempted, || choice.may_retry(retry.budget))
     }
 
     fn can_repeat(&self) -> bool {
@@ -247,7 +303,7 @@ impl Journey<'_> {
         loop {
             let may_be_stale = lease.is_reused() && self.method.is_some();
             outcome.sending();
-            let unanswered = match self.answer(lease, outcome.choice().endpoint(), body).await {
+            let unanswered = match self.answer(lease, outcome.choice(), body).await {
                 Some(Ok(response)) => {
                     let sent = self.upload.as_deref().and_then(Upload::sent);
                     outcome.answered(response.status().as_u16(), sent);
@@ -313,7 +369,7 @@ impl Journey<'_> {
     /// A client that was promised an id keeps it.
     fn choose_again(&mut self, before: &Choice, routing: &Rc<Routing>) -> Option<Choice> {
         self.claims.sticky = self.claims.sticky.or(before.hand_out);
-        let mut again = choose(self.worker, routing, &self.claims)?;
+        let mut again = choose(self.worker, routing, before.service_under(routing)?, &self.claims)?;
         again.hand_out = before.hand_out.filter(|_| again.reason == Reason::Sticky);
         Some(again)
     }
@@ -323,19 +379,31 @@ impl Journey<'_> {
     async fn answer(
         &self,
         lease: Lease,
-        endpoint: &Endpoint,
+        choice: &Choice,
         mut body: RequestBody,
     ) -> Option<Result<Response<UpstreamBody>, Unanswered>> {
         if lease.tells_to_continue() && self.head.headers.contains_key(header::EXPECT) {
             body.wait_for_continue();
         }
-        let mut answer = pin!(lease.send(RequestHead { head: &self.head, hop: &self.hop, endpoint }, body));
+        let (head, endpoint) = (self.head_for(choice.version()), choice.endpoint());
+        let mut answer = pin!(lease.send(RequestHead { head: &head, hop: &self.hop, endpoint }, body));
         loop {
             let answered = Ticks::until(&self.waiting.deadline, answer.as_mut()).await;
             if answered.is_some() || !self.waiting.goes_on(self.upload.as_deref()) {
                 return answered;
             }
         }
+    }
+
+    /// The head with what is changed for that version alone.
+    fn head_for(&self, version: &VersionTable) -> Cow<'_, Parts> {
+        let edits = &version.filters.request;
+        if edits.is_empty() {
+            return Cow::Borrowed(&self.head);
+        }
+        let mut head = self.head.clone();
+        edit::headers(&mut head.headers, edits);
+        Cow::Owned(head)
     }
 
     fn clients_fault(&self, unanswered: &Unanswered) -> Option<Refusal> {
@@ -400,15 +468,16 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
     if kind == AnswerKind::Grpc {
         outcome.grpc(&head.headers);
     }
-    let service = outcome.choice().service();
-    if let (Some(id), Some(rule)) = (outcome.choice().hand_out, &service.sticky) {
-        cookie::hand_out(rule, id, &mut head.headers);
+    let choice = outcome.choice();
+    journey.way.edit_response(&choice.version().filters, &mut head.headers);
+    if let (Some(id), Some(rule)) = (choice.hand_out, &choice.service().sticky) {
+        cookie::hand_out(rule, id, journey.scheme, &mut head.headers);
     }
     let relay = Relay {
         incoming,
         broken: None,
+        silence_max: journey.waiting.timeouts.idle,
         silence: journey.waiting.deadline,
-        silence_max: service.timeouts.idle,
         may_be_silent: kind != AnswerKind::Plain,
         is_grpc: kind == AnswerKind::Grpc,
         upload: journey.upload,
@@ -423,6 +492,7 @@ fn switch_protocols(
     asked_for: Option<OnUpgrade>,
     arrival: Arrival,
     stream: StreamGuard,
+    idle: Duration,
 ) -> Response<ResponseBody> {
     let Arrival { response, outcome } = arrival;
     let (head, body) = response.into_parts();
@@ -431,13 +501,21 @@ fn switch_protocols(
     };
     // The head was the answer; how long the tunnel lives says nothing about the version.
     outcome.delivered();
-    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream)
+    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, idle)
 }
 
 fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<ResponseBody> {
     outcome.choice().log_failure(failure.ending, &failure.cause);
     outcome.failed(failure.ending, failure.status.as_u16());
     failure.answer(stream)
+}
+
+/// A redirect or a preflight's answer.
+fn answer_itself(answer: OwnAnswer, stream: StreamGuard) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::text(Text::Empty, stream));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers;
+    response
 }
 
 fn refuse(conn: &Conn, refusal: Refusal, stream: StreamGuard) -> Response<ResponseBody> {

@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, header, request::Parts, uri};
 
-use super::{check, cookie, origin::Origin};
+use super::{believe::Whence, check, cookie, origin::Origin};
 use crate::engine::endpoint::Endpoint;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -22,9 +22,9 @@ pub(super) struct Hop {
     pub(super) takes_trailers: bool,
 }
 
-/// Makes a checked request head ready for any upstream: without the client's hop, and with where it came from.
-/// Nobody's word about earlier hops is believed.
-pub(super) fn for_upstreams(head: &mut Parts, origin: &Origin) -> Hop {
+/// Makes a checked request head ready for any upstream: without the client's hop, and with where it came from. Of what is
+/// said about earlier hops nothing is left but what is believed.
+pub(super) fn for_upstreams(head: &mut Parts, origin: &Origin, believed: Option<&Whence>) -> Hop {
     let hop = take_hop(head);
     strip_claims(&mut head.headers);
     if head.version == Version::HTTP_10 {
@@ -38,9 +38,10 @@ pub(super) fn for_upstreams(head: &mut Parts, origin: &Origin) -> Hop {
     if head.uri.authority().is_some() {
         head.uri = check::origin_form(&head.uri);
     }
-    head.headers.insert(FORWARDED_FOR, origin.client().clone());
-    head.headers.insert(FORWARDED_PROTO, HeaderValue::from_static(origin.scheme()));
-    if let Some(host) = head.headers.get(header::HOST).cloned() {
+    let scheme = believed.map_or(origin.scheme(), |whence| whence.scheme);
+    head.headers.insert(FORWARDED_FOR, believed.map_or(origin.client(), |whence| &whence.chain).clone());
+    head.headers.insert(FORWARDED_PROTO, HeaderValue::from_static(scheme.as_str()));
+    if let Some(host) = believed.and_then(|whence| whence.host.as_ref()).or(head.headers.get(header::HOST)).cloned() {
         head.headers.insert(FORWARDED_HOST, host);
     }
     head.headers.append(header::VIA, HeaderValue::from_static(via(head.version)));
@@ -226,7 +227,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (mut head, ()) = request.body(()).unwrap().into_parts();
-        let hop = for_upstreams(&mut head, &Origin::plain(([192, 0, 2, 7], 1).into()));
+        let hop = for_upstreams(&mut head, &Origin::plain(([192, 0, 2, 7], 1).into()), None);
         (head, hop)
     }
 

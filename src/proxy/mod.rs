@@ -3,7 +3,7 @@
 //!
 //! [`forward`](self) is the life of a request, top to bottom. What the proxy answers itself is one line of plain text
 //! with a [`serin-error`](REASON_HEADER) field that holds the reason: a word of
-//! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 408, 417, 421, 431, 501: the client's fault;
+//! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 404, 408, 417, 421, 431, 501: the client's fault;
 //! 500, 503: the proxy's own), or of [`Ending`](crate::measure::slot::Ending) where a version failed (502, 504).
 //!
 //! Of informational answers only 100 and 101 pass; 103 is dropped, as hyper's server cannot send it.
@@ -20,6 +20,7 @@ use tokio::sync::{oneshot, watch};
 pub use crate::publish::Limits;
 use crate::{measure::Hub, publish::Publication};
 
+mod believe;
 mod body;
 mod budget;
 mod check;
@@ -27,7 +28,9 @@ mod client_io;
 mod connect;
 mod connection;
 mod cookie;
+mod cors;
 mod deadline;
+mod edit;
 mod error;
 mod fast;
 mod forward;
@@ -44,6 +47,7 @@ mod transport;
 mod upgrade;
 mod upstream;
 mod view;
+mod way;
 mod worker;
 
 pub use error::REASON_HEADER;

@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 use http::{HeaderValue, request::Parts};
 
 use super::view;
-use crate::{engine::address::Address, tls::ServerTls};
+use crate::{
+    engine::{address::Address, filter::Scheme},
+    tls::ServerTls,
+};
 
 /// Of one connection.
 #[derive(Debug)]
@@ -52,8 +55,8 @@ impl Origin {
         self.address
     }
 
-    pub(super) fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
+    pub(super) fn scheme(&self) -> Scheme {
+        if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
     }
 
     /// Whether this request's host belongs to a connection with another certificate.

@@ -9,13 +9,18 @@ use super::{
     error::{FaultLog, Place},
     fast,
     pool::{Pool, Pools},
+    way::Way,
 };
 use crate::{
     engine::{
         endpoint::Endpoint,
+        names::ServiceName,
+        request::RequestView,
+        route::{Action, Route},
         split::{Assignment, Bucket, Reason},
         sticky::StickyId,
         table::{ServiceTable, Table, VersionTable},
+        weight::Weight,
     },
     measure::{
         Recorder,
@@ -30,6 +35,8 @@ pub(super) struct Routing {
     /// Whether its requests may take the fast path.
     pub(super) is_fast: bool,
     services: Vec<Vec<VersionRoute>>,
+    /// The service of each route, by its index; none for a redirect.
+    targets: Vec<Option<usize>>,
     log: Rc<FaultLog>,
     ticks: Rc<Ticks>,
 }
@@ -62,12 +69,34 @@ impl Routing {
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
             .collect();
         let is_fast = fast::understands_table(&table);
-        Self { table, is_fast, services, log: Rc::clone(log), ticks }
+        let position = |name: &ServiceName| table.services.iter().position(|service| service.name == *name);
+        let target = |route: &Route| match &route.action {
+            Action::Forward(service) => position(service),
+            Action::Redirect(_) => None,
+        };
+        let targets = table.routes.all().iter().map(target).collect();
+        Self { table, is_fast, services, targets, log: Rc::clone(log), ticks }
     }
 
-    /// Without routes there is one service, and it takes every request.
-    pub(super) fn service(&self) -> Option<&ServiceTable> {
-        self.table.services.first()
+    /// Which route takes the request, and the index of the service that it leads to, if it leads to one. Without routes
+    /// there is one service, and it takes every request. None when no route does.
+    pub(super) fn way(&self, request: &RequestView<'_>) -> Option<(Way, Option<usize>)> {
+        let routes = &self.table.routes;
+        if routes.is_empty() {
+            return Some((Way::default(), (!self.services.is_empty()).then_some(0)));
+        }
+        let found = routes.find(request)?;
+        Some((Way::new(routes, found, request.headers), self.targets[found.route]))
+    }
+
+    pub(super) fn service(&self, at: usize) -> Option<&ServiceTable> {
+        self.table.services.get(at)
+    }
+
+    /// The place of a service in this table. It seldom moves, so `at` is looked at first.
+    pub(super) fn place_of(&self, name: &ServiceName, at: usize) -> Option<usize> {
+        let is_it = |service: &ServiceTable| service.name == *name;
+        if self.service(at).is_some_and(is_it) { Some(at) } else { self.table.services.iter().position(is_it) }
     }
 }
 
@@ -85,6 +114,7 @@ impl VersionRoute {
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
     routing: Rc<Routing>,
+    service: usize,
     version: usize,
     endpoint: usize,
     pub(super) reason: Reason,
@@ -93,18 +123,19 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Takes over what `assign` chose. None when the version has no endpoint, which a table never says.
-    pub(super) fn new(routing: &Rc<Routing>, assignment: Assignment) -> Option<Self> {
+    /// Takes over what `assign` chose for a service. None when the version has no endpoint, which a table never says.
+    pub(super) fn new(routing: &Rc<Routing>, service: usize, assignment: Assignment) -> Option<Self> {
         let Assignment { version, reason, bucket, hand_out } = assignment;
-        let endpoint = routing.services.first()?.get(version)?.next()?;
-        Some(Self { routing: Rc::clone(routing), version, endpoint, reason, bucket, hand_out })
+        let endpoint = routing.services.get(service)?.get(version)?.next()?;
+        Some(Self { routing: Rc::clone(routing), service, version, endpoint, reason, bucket, hand_out })
     }
 
     /// The stable version of a table in this one's place, for the same reason.
     pub(super) fn of_stable(&self, routing: &Rc<Routing>) -> Option<Self> {
-        let version = routing.service()?.stable;
-        let endpoint = routing.services.first()?.get(version)?.next()?;
-        Some(Self { routing: Rc::clone(routing), version, endpoint, ..self.clone() })
+        let service = self.service_under(routing)?;
+        let version = routing.service(service)?.stable;
+        let endpoint = routing.services.get(service)?.get(version)?.next()?;
+        Some(Self { routing: Rc::clone(routing), service, version, endpoint, ..self.clone() })
     }
 
     /// Another endpoint of the same version, or the same where there is but one.
@@ -124,16 +155,21 @@ impl Choice {
     }
 
     /// Whether the version's retries are within their share; if so, this one is counted.
-    pub(super) fn may_retry(&self) -> bool {
-        self.route().budget.retry(self.service().retry.budget, self.routing.ticks.now())
+    pub(super) fn may_retry(&self, share: Weight) -> bool {
+        self.route().budget.retry(share, self.routing.ticks.now())
     }
 
     fn route(&self) -> &VersionRoute {
-        &self.routing.services[0][self.version]
+        &self.routing.services[self.service][self.version]
     }
 
     pub(super) fn service(&self) -> &ServiceTable {
-        &self.routing.table.services[0]
+        &self.routing.table.services[self.service]
+    }
+
+    /// The place of its service in another table.
+    pub(super) fn service_under(&self, now: &Routing) -> Option<usize> {
+        now.place_of(&self.service().name, self.service)
     }
 
     pub(super) fn version(&self) -> &VersionTable {
@@ -154,7 +190,8 @@ impl Choice {
 
     /// Whether it is one and the same choice.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.routing, &other.routing) && (self.version, self.endpoint) == (other.version, other.endpoint)
+        let place = |choice: &Self| (choice.service, choice.version, choice.endpoint);
+        Rc::ptr_eq(&self.routing, &other.routing) && place(self) == place(other)
     }
 
     /// Says in the log that this version failed a request.
@@ -169,14 +206,14 @@ impl Choice {
         if Rc::ptr_eq(&self.routing, now) {
             return true;
         }
-        let (old, Some(service)) = (self.version(), now.service()) else { return false };
-        service.name == self.service().name
-            && service.versions.iter().any(|new| {
-                new.name == old.name
-                    && new.role == old.role
-                    && new.http == old.http
-                    && (!self.reason.is_by_weight() || new.weight.ppm() > 0)
-                    && new.endpoints.contains(self.endpoint())
-            })
+        let Some(service) = self.service_under(now).and_then(|at| now.service(at)) else { return false };
+        let old = self.version();
+        service.versions.iter().any(|new| {
+            new.name == old.name
+                && new.role == old.role
+                && new.http == old.http
+                && (!self.reason.is_by_weight() || new.weight.ppm() > 0)
+                && new.endpoints.contains(self.endpoint())
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Tunnels after a 101: bytes both ways until either side ends, is silent for too long, or the proxy stops.
 //! Only what was forwarded as an upgrade becomes one, and only after the upstream's 101.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
@@ -20,6 +20,7 @@ pub(super) fn tunnel(
     client: OnUpgrade,
     mut response: Response<http1::Tunnel>,
     stream: StreamGuard,
+    idle: Duration,
 ) -> Response<ResponseBody> {
     let protocol = response.headers().get(header::UPGRADE).cloned();
     let mut answer = Response::new(ResponseBody::text(Text::Empty, stream));
@@ -31,7 +32,7 @@ pub(super) fn tunnel(
         answer.headers_mut().insert(header::UPGRADE, protocol);
     }
     let mut upstream = response.into_body();
-    let tunnel = conn.begin_tunnel();
+    let tunnel = conn.begin_tunnel(idle);
     let owner = Rc::clone(conn);
     spawn_local(async move {
         // hyper's own task listens for orders until it has let go.

@@ -12,9 +12,11 @@ pub(super) fn of(head: &Parts, client: Address) -> RequestView<'_> {
         Some(authority) => authority.as_str(),
         None => head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
     };
+    let (host, port) = host_and_port(authority);
     RequestView {
         method: &head.method,
-        host: without_port(authority),
+        host,
+        port,
         path: head.uri.path(),
         query: head.uri.query().unwrap_or_default(),
         headers: &head.headers,
@@ -30,11 +32,11 @@ pub(super) fn address(ip: IpAddr) -> Address {
     }
 }
 
-/// The host of a checked authority.
-fn without_port(authority: &str) -> &str {
+/// The parts of a checked authority.
+fn host_and_port(authority: &str) -> (&str, Option<u16>) {
     match authority.rfind([':', ']']) {
-        Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],
-        _ => authority,
+        Some(at) if authority.as_bytes()[at] == b':' => (&authority[..at], authority[at + 1..].parse().ok()),
+        _ => (authority, None),
     }
 }
 
@@ -44,15 +46,15 @@ mod tests {
 
     #[test]
     fn a_port_is_no_part_of_a_host() {
-        for (authority, host) in [
-            ("a.example:1234", "a.example"),
-            ("a", "a"),
-            ("[::1]:80", "[::1]"),
-            ("[::1]", "[::1]"),
-            ("a:", "a"),
-            ("", ""),
+        for (authority, host, port) in [
+            ("a.example:1234", "a.example", Some(1234)),
+            ("a", "a", None),
+            ("[::1]:80", "[::1]", Some(80)),
+            ("[::1]", "[::1]", None),
+            ("a:", "a", None),
+            ("", "", None),
         ] {
-            assert_eq!(without_port(authority), host);
+            assert_eq!(host_and_port(authority), (host, port));
         }
     }
 }

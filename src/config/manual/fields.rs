@@ -37,8 +37,12 @@ const MANY: super::Kind = Whole(1, 1_000_000_000);
 const CONDITION: super::Kind = Word(&["connect-failure", "refused-stream", "reset", "timeout", "5xx"]);
 
 /// Mappings in which exactly one field is written.
-pub(super) const ONE_OF: &[&str] =
-    &["services.<name>.strategy.canary.steps[]", "analysisTemplates.<name>.metrics[].provider"];
+pub(super) const ONE_OF: &[&str] = &[
+    "routes[].match[].path",
+    "routes[].filters.rewrite.path",
+    "services.<name>.strategy.canary.steps[]",
+    "analysisTemplates.<name>.metrics[].provider",
+];
 
 fields! {
     "" {
@@ -60,8 +64,11 @@ fields! {
         fastPath [Word(&["on", "off"])] = "off", eg "on":
             "Whether plain HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
             "takes the ordinary path all the same";
+        trust [Map("trust")] = "nobody is believed", eg "{ forwardedFrom: [10.0.0.0/8] }":
+            "Whose word about earlier hops is believed";
         routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
-            "Which requests go to which service, and how long they may take";
+            "Which requests go to which service, how they are changed on the way, and how long they may take; needed "
+            "for several services";
         concurrentRollouts [Whole(0, 1_000)] = "0, no limit", eg "1":
             "Most rollouts that go on at once; others wait for their turn before their first step";
         services [Named(&[Map("services.<name>")])] = REQUIRED,
@@ -140,13 +147,23 @@ fields! {
         format [Word(&["off", "json", "combined"])] = REQUIRED, eg "off":
             "How a line is written";
     }
+    "trust" {
+        forwardedFrom [List(&[Text])] = REQUIRED, eg "[10.0.0.0/8, \"fd00::/8\"]":
+            "Networks of peers whose X-Forwarded-* and Forwarded are believed: of the addresses that they name the "
+            "rightmost one outside of these networks is the client's. What others say is overwritten";
+    }
     "routes[]" {
-        name [Name] = "none", eg "everything":
-            "Its label in logs and metrics";
-        service [Name] = REQUIRED, eg "shop":
-            "The service that answers";
+        name [Name] = "route-1, route-2 and so on", eg "everything":
+            "Its name in logs and explanations";
+        match [List(&[Map("routes[].match[]")])] = "every request", eg "[{ path: { prefix: / } }]":
+            "It takes requests that meet one of these. Of several routes the one with the nearest host wins, then the "
+            "exact path, a pattern, the longest prefix, a method, most headers, most parameters, then the order of the file";
+        filters [Map("routes[].filters")] = "none", eg "{ requestHeaders: { set: { x-edge: serin } } }":
+            "What is changed of requests and answers on the way";
         timeouts [Map("routes[].timeouts")] = "as given for each", eg "{ request: 30s }":
             "How long a request may take";
+        service [Name] = "needed without a redirect", eg "shop":
+            "The service that answers";
         retry [Map("routes[].retry")] = "one more attempt where nothing can be done twice", eg "{ retries: 1 }":
             "Further attempts at the same version after one that failed. The first attempt alone is evidence about the "
             "version; each counts in `serin_attempts_total`";
@@ -163,6 +180,105 @@ fields! {
         budget [Share] = "20%", eg "20%":
             "Retries at most, of a version's requests within a second; ten on each worker are always allowed";
     }
+    "routes[].match[]" {
+        host [Text] = "any", eg "shop.example":
+            "The host without port, in any case; `*.shop.example` is every host below shop.example, not itself";
+        path [Map("routes[].match[].path")] = "{ prefix: / }", eg "{ prefix: / }":
+            "The path as sent, in its case; nothing is decoded";
+        method [Text] = "any", eg "GET":
+            "The method in its case; GET is not HEAD";
+        headers [List(&[Map("routes[].match[].headers[]")])] = "none", eg "[{ name: x-lang, exact: de }]":
+            "Header fields that must all be there";
+        query [List(&[Map("routes[].match[].query[]")])] = "none", eg "[{ name: beta, exact: \"1\" }]":
+            "Query parameters that must all be there, decoded and in their case";
+    }
+    "routes[].match[].path" {
+        exact [Text] = "one of the three", eg "/cart":
+            "The whole path";
+        prefix [Text] = "one of the three", eg "/":
+            "Whole segments at its beginning: /a is met by /a and /a/b, not by /ab";
+        regex [Text] = "one of the three", eg "\"/items/[0-9]+\"":
+            "A regular expression that covers the whole path; of several the longer one is tried first";
+    }
+    "routes[].match[].headers[]" {
+        name [Text] = REQUIRED, eg "x-lang":
+            "The field, in any case; of several fields of that name one is enough";
+        exact [Text] = "one of the three", eg "de":
+            "Its whole value";
+        prefix [Text] = "one of the three", eg "de":
+            "The beginning of its value";
+        regex [Text] = "one of the three", eg "de|at":
+            "A regular expression that covers its whole value";
+    }
+    "routes[].match[].query[]" {
+        name [Text] = REQUIRED, eg "beta":
+            "The parameter; of several of that name the first counts";
+        exact [Text] = "one of the three", eg "\"1\"":
+            "Its whole value";
+        prefix [Text] = "one of the three", eg "a":
+            "The beginning of its value";
+        regex [Text] = "one of the three", eg "\"[0-9]+\"":
+            "A regular expression that covers its whole value";
+    }
+    "routes[].filters" {
+        requestHeaders [Map("routes[].filters.requestHeaders")] = "none", eg "{ set: { x-edge: serin } }":
+            "Changes of the request's fields; set first, then added, then removed. Those of the version come after";
+        responseHeaders [Map("routes[].filters.requestHeaders")] = "none", eg "{ set: { x-frame-options: DENY } }":
+            "The same for the answer";
+        rewrite [Map("routes[].filters.rewrite")] = "none", eg "{ path: { prefix: /v1 } }":
+            "The host and path that the version sees";
+        redirect [Map("routes[].filters.redirect")] = "none", eg "{ scheme: https, status: 301 }":
+            "Answers by sending the client elsewhere, in place of a service";
+        cors [Map("routes[].filters.cors")] = "none", eg "{ origins: [\"https://www.shop.example\"] }":
+            "Which scripts of other origins may read answers; preflights are answered here, and what an upstream says "
+            "about it is replaced";
+    }
+    "routes[].filters.requestHeaders" {
+        set [Named(&[Text])] = "none", eg "{ x-edge: serin }":
+            "Fields that have this one value afterwards";
+        add [Named(&[Text, List(&[Text])])] = "none", eg "{ x-seen: [one, two] }":
+            "Values besides those that are there";
+        remove [List(&[Text])] = "none", eg "[x-debug]":
+            "Fields that are gone afterwards";
+    }
+    "routes[].filters.rewrite" {
+        host [Text] = "as the client sent it", eg "shop.internal":
+            "In place of the host; the client's is passed on in X-Forwarded-Host";
+        path [Map("routes[].filters.rewrite.path")] = "as the client sent it", eg "{ prefix: /v1 }":
+            "In place of the path or its beginning; the query stays";
+    }
+    "routes[].filters.rewrite.path" {
+        full [Text] = "one of the two", eg "/index.html":
+            "In place of the whole path";
+        prefix [Text] = "one of the two", eg "/v1":
+            "In place of what the route's prefix covered";
+    }
+    "routes[].filters.redirect" {
+        scheme [Word(&["http", "https"])] = "as the client came", eg "https":
+            "How the client is to come";
+        host [Text] = "as the client sent it", eg "shop.example":
+            "Which host it is to ask";
+        port [Whole(1, 65_535)] = "that of `scheme`, or as the client sent it", eg "8443":
+            "Which port";
+        path [Map("routes[].filters.rewrite.path")] = "as the client sent it", eg "{ prefix: /new }":
+            "Which path; the query stays";
+        status [Whole(301, 308)] = "302", eg "301":
+            "The status of the answer: 301, 302, 303, 307 or 308";
+    }
+    "routes[].filters.cors" {
+        origins [List(&[Text])] = REQUIRED, eg "[\"https://www.shop.example\", \"https://*.partner.example\"]":
+            "Whose scripts; `*` is everybody's";
+        methods [List(&[Text])] = "[GET, HEAD, POST]", eg "[GET, POST]":
+            "The methods of a preflight's answer";
+        headers [List(&[Text])] = "none", eg "[x-lang]":
+            "Fields that scripts may send; `*` is all that they ask for";
+        exposeHeaders [List(&[Text])] = "none", eg "[x-edge]":
+            "Fields that scripts may read";
+        credentials [Flag] = "false", eg "true":
+            "Whether cookies go along; never for origin `*`";
+        maxAge [Duration] = "the browser's own few seconds", eg "1h":
+            "How long a browser keeps a preflight's answer";
+    }
     "routes[].timeouts" {
         request [Duration] = "30s", eg "30s":
             "From the request's head to the response's head, all attempts together";
@@ -170,6 +286,8 @@ fields! {
             "One attempt, to the response's head";
         idle [Duration] = "1m", eg "60s":
             "Between two pieces of a body, in either direction";
+        upgraded [Duration] = "1h", eg "1h":
+            "Silence, in both directions, of a WebSocket or another upgraded connection";
     }
     "services.<name>" {
         versions [Named(&[Url, Map("services.<name>.versions.<name>")])] = REQUIRED,
@@ -221,25 +339,53 @@ fields! {
             "Where it answers: one or several addresses, as `http://host:port`";
         http [Word(&["auto", "h1", "h2"])] = "auto", eg "auto":
             "Which version of HTTP it is asked in; `auto` is h1 for http://";
+        filters [Map("services.<name>.versions.<name>.filters")] = "none",
+            eg "{ requestHeaders: { set: { x-version: v42 } } }":
+            "What is changed of requests to it and of its answers";
+    }
+    "services.<name>.versions.<name>.filters" {
+        requestHeaders [Map("routes[].filters.requestHeaders")] = "none", eg "{ set: { x-version: v42 } }":
+            "Changes of the request's fields for this version alone, after those of the route";
+        responseHeaders [Map("routes[].filters.requestHeaders")] = "none", eg "{ set: { x-version: v42 } }":
+            "The same for its answers";
     }
     "services.<name>.assign" {
         force [Map("services.<name>.assign.force")] = "none", eg "{ header: x-canary }":
             "Lets a request choose its version; forced requests are no evidence";
+        cohorts [List(&[Map("services.<name>.assign.cohorts[]")])] = "none",
+            eg "[{ header: x-group, values: [staff], to: canary }]":
+            "Groups of clients that have a version of their own; the first that a request is in counts, and they are no evidence";
         sticky [Map("services.<name>.assign.sticky")] = "a fresh draw for each request", eg "{ by: cookie }":
             "Keeps a client on its version; raising the weight moves clients only forward, an abort frees all at "
             "once";
     }
     "services.<name>.assign.force" {
-        header [Text] = REQUIRED, eg "x-canary":
-            "The header whose value chooses: `always`, `never`, or a version's name";
+        header [Text] = "this or `cookie`", eg "x-canary":
+            "The header whose value chooses: `always`, `never`, or a version's name. Only stable and canary serve: "
+            "another version's name, and every word while there is no canary, mean stable";
+        cookie [Text] = "this or `header`", eg "canary":
+            "The cookie whose value chooses, where the header says nothing";
+        from [List(&[Text])] = "everybody, unless there is a secret", eg "[10.0.0.0/8]":
+            "Networks of clients who may choose";
+        secret [Secret] = "none", eg "${FORCE_SECRET:-}":
+            "What others write behind the word, as in `always:SECRET`; versions do not see the header then";
+    }
+    "services.<name>.assign.cohorts[]" {
+        header [Text] = REQUIRED, eg "x-group":
+            "The field that tells";
+        values [List(&[Text])] = REQUIRED, eg "[staff, beta]":
+            "Who has one of these is in the group";
+        to [Word(&["canary", "stable"]), Name] = REQUIRED, eg "canary":
+            "Where the group goes; to stable while there is no canary";
     }
     "services.<name>.assign.sticky" {
-        by [Word(&["cookie"])] = REQUIRED, eg "cookie":
-            "By what a client is known; the cookie holds a random id, never a version";
-        name [Text] = "serin", eg "serin":
-            "The cookie's name";
+        by [Word(&["cookie", "header", "query", "clientIp"])] = REQUIRED, eg "cookie":
+            "By what a client is known. The cookie holds a random id, never a version; a request without the header or "
+            "parameter is a fresh draw";
+        name [Text] = "serin for a cookie", eg "serin":
+            "The name of the cookie, header or parameter";
         ttl [Duration] = "until the browser is closed", eg "1h":
-            "How long the client keeps it";
+            "How long the client keeps the cookie";
     }
     "services.<name>.abortWhen" {
         errorRate [Share, Map("services.<name>.strategy.canary.guard.errorRate")] = "none", eg "2%":

@@ -50,6 +50,7 @@ fn routes(all: Vec<(&str, Vec<RouteMatch>)>) -> Routes {
         matches,
         filters: RouteFilters::default(),
         timeouts: None,
+        retry: None,
         action: Action::Forward(ServiceName::new(name).unwrap()),
     };
     Routes::new(all.into_iter().map(route).collect())
@@ -83,7 +84,7 @@ impl Asked {
 
     fn view(&self) -> RequestView<'_> {
         let Self { method, host, path, query, headers } = self;
-        RequestView { method, host, path, query, headers, client: Address::default() }
+        RequestView { method, host, port: None, path, query, headers, client: Address::default() }
     }
 }
 

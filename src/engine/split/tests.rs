@@ -75,6 +75,7 @@ fn routed(service: &ServiceTable, fields: &[(&'static str, &str)], draw: u64) ->
     let request = RequestView {
         method: &Method::GET,
         host: "a",
+        port: None,
         path: "/",
         query: "",
         headers: &headers,

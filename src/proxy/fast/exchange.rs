@@ -208,10 +208,10 @@ impl Exchange<'_> {
 
     /// Another choice under the table now in force. A client that was promised an id keeps it.
     fn choose_again(&mut self, choice: &mut Choice, routing: &Rc<Routing>) -> Result<(), NoLink> {
-        let service = routing.service().filter(|_| routing.is_fast).ok_or(NoLink::Leave)?;
+        let service = routing.service(0).filter(|_| routing.is_fast).ok_or(NoLink::Leave)?;
         self.claims.sticky = self.claims.sticky.or(choice.hand_out);
         let assignment = split::assign(service, &self.claims, || self.worker.draw());
-        let mut again = Choice::new(routing, assignment).ok_or(NoLink::Leave)?;
+        let mut again = Choice::new(routing, 0, assignment).ok_or(NoLink::Leave)?;
         again.hand_out = choice.hand_out.filter(|_| again.reason == Reason::Sticky);
         *choice = again;
         Ok(())

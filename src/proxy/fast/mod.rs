@@ -117,7 +117,7 @@ fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcom
     let conn = client.conn;
     let worker = conn.worker();
     let routing = worker.routing();
-    let Some(service) = routing.service().filter(|_| routing.is_fast) else { return Err(FastPathOutcome::Table) };
+    let Some(service) = routing.service(0).filter(|_| routing.is_fast) else { return Err(FastPathOutcome::Table) };
     let rules = Rules { service, limits: conn.limits(), origin: conn.origin(), address: conn.address() };
     out.clear();
     let Some(request) = request::rewrite(inbox, &rules, out)? else { return Ok(None) };
@@ -126,7 +126,7 @@ fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcom
         return Err(FastPathOutcome::Busy);
     }
     let assignment = split::assign(service, &request.claims, || worker.draw());
-    let choice = Choice::new(&routing, assignment).ok_or(FastPathOutcome::Table)?;
+    let choice = Choice::new(&routing, 0, assignment).ok_or(FastPathOutcome::Table)?;
     let whole = request.whole();
     let traits = Traits {
         whole,

@@ -190,7 +190,7 @@ impl<'b> Seen<'b> {
     fn finish(&self, origin: &Origin, out: &mut Vec<u8>) -> Result<u64, FastPathOutcome> {
         let host = self.host.ok_or(FastPathOutcome::Host)?;
         put(out, &[b"x-forwarded-for: ", origin.client().as_bytes()]);
-        put(out, &[b"\r\nx-forwarded-proto: ", origin.scheme().as_bytes(), b"\r\nx-forwarded-host: ", host]);
+        put(out, &[b"\r\nx-forwarded-proto: ", origin.scheme().as_str().as_bytes(), b"\r\nx-forwarded-host: ", host]);
         put(out, &[b"\r\nvia: 1.1 serin\r\n"]);
         if let Some(length) = self.length {
             // Writing to a Vec does not fail.

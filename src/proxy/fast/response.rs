@@ -12,7 +12,10 @@ use super::{
     },
     field::{self, Part, part_of, put},
 };
-use crate::engine::sticky::{StickyId, StickyRule};
+use crate::engine::{
+    filter::Scheme,
+    sticky::{StickyId, StickyRule},
+};
 
 /// Most fields of a head, all on the stack while it is parsed; as in the ordinary path.
 const FIELDS_MAX: usize = 100;
@@ -205,7 +208,7 @@ impl Writer<'_> {
         }
         self.framing(out);
         if let Some((rule, id)) = self.asked.hand_out.filter(|_| !self.facts.is_shared)
-            && let Some(cookie) = cookie::to_hand_out(rule, id)
+            && let Some(cookie) = cookie::to_hand_out(rule, id, Scheme::Http)
         {
             put(out, &[b"set-cookie: ", cookie.as_bytes(), b"\r\n"]);
         }

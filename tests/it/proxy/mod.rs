@@ -10,6 +10,7 @@ mod http;
 mod paths;
 mod recovery;
 mod rig;
+mod routing;
 mod shutdown;
 mod splitting;
 mod tls;

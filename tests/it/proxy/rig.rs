@@ -21,11 +21,14 @@ use hyper::{
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serin::{
     engine::{
+        Engine, Recovered,
         endpoint::{Endpoint, UpstreamHttp},
         failure::{FailurePlan, Retry},
+        input::Input,
         names::{Generation, Role, ServiceName, VersionName},
         split::Split,
         table::{ServiceTable, Table, Timeouts, VersionTable},
+        time::Timestamp,
         weight::Weight,
     },
     measure::{Hub, RefusedReason, slot::Ending},
@@ -94,6 +97,16 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
     service
 }
 
+/// What a file without a running rollout has the data plane obey. A wish in it is started, with the first step's weight.
+fn table_of(file: &str) -> Table {
+    let text = format!("listen: 127.0.0.1:1\n{file}");
+    let config = serin::config::parse(&text, std::path::Path::new("serin.yaml"), &|_| None);
+    let config = config.unwrap_or_else(|found| panic!("{found}"));
+    let mut engine = Engine::new(Recovered::default());
+    engine.apply(Input::Configure(config.plan()), Timestamp::from_millis(1_000), &mut Vec::new()).unwrap();
+    Table::clone(&engine.table())
+}
+
 /// Gives the canary so many parts of a million.
 pub fn weigh(service: &mut ServiceTable, ppm: u32) {
     let canary = Weight::from_ppm(ppm).unwrap();
@@ -137,6 +150,22 @@ impl Rig {
         let listening = Listening::bind(spec).unwrap();
         let proxy = Proxy::start(vec![listening], WORKERS, publication.clone(), Arc::clone(&hub)).unwrap();
         Self { proxy, hub, publication, service, generation: 1 }
+    }
+
+    /// A proxy of a whole file, which says all but where it listens.
+    pub fn of(file: &str) -> Self {
+        let table = table_of(file);
+        let first = table.services[0].clone();
+        let mut rig = Self::start(first);
+        rig.publish_file(file);
+        rig
+    }
+
+    /// Publishes the table of a whole file.
+    pub fn publish_file(&mut self, file: &str) {
+        self.generation += 1;
+        let table = Table { generation: Generation(self.generation), ..table_of(file) };
+        assert!(self.publication.publish(Arc::new(table)));
     }
 
     /// A proxy that sends everything to one upstream, as `v1`.
