@@ -21,6 +21,7 @@ use crate::{
     control::{
         driver::{self, Driver, Start},
         handle::Handle,
+        notify::Delivery,
     },
     measure::{
         self, Hub,
@@ -172,6 +173,7 @@ fn page(hub: Arc<Hub>, publication: Publication, handle: Handle) -> Page {
                 loads: config.loads,
                 failures: config.failures,
             },
+            notify: handle.deliveries().into_iter().map(totals_of).collect(),
             started,
             process: measure::process::ProcessFacts::read(),
         })
@@ -194,6 +196,11 @@ const fn dialect(of: Compat) -> Dialect {
         Compat::Traefik => Dialect::Traefik,
         Compat::Envoy => Dialect::Envoy,
     }
+}
+
+fn totals_of(delivery: Delivery) -> export::ReceiverTotals {
+    let Delivery { receiver, pending, delivered, failures } = delivery;
+    export::ReceiverTotals { receiver, pending, delivered, failures }
 }
 
 /// The control plane's thread: the driver, and the admin listeners beside it.

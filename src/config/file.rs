@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     diagnostic::{Code, Span},
-    listener,
+    listener, notify,
     report::{At, Problem, Report},
     route, service,
     settings::{Admin, Compat, Config, Listener, Secret, State},
@@ -57,6 +57,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let fast_path = fields.get("fastPath").map(|at| report.word(&at, &[("on", true), ("off", false)]));
     let templates = fields.get("analysisTemplates").map(|at| template::templates(&at, report)).unwrap_or_default();
     let services = service::services(&fields, &templates, report);
+    let notify = fields.get("notify").map(|at| notify::receivers(&at, report)).unwrap_or_default();
     let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
     let routes = route::of_file(&fields, report);
@@ -65,6 +66,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
         return None;
     }
     Some(Config {
+        notify,
         listeners: listeners.into_iter().map(|(listener, _)| listener).collect(),
         workers: workers.flatten(),
         fast_path: fast_path.unwrap_or(Some(FAST_PATH_DEFAULT))?,

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// A key that contains one of these, or nearly is one of the fields, holds a secret.
-const WORDS: [&str; 6] = ["token", "secret", "password", "passwd", "authorization", "credential"];
+const WORDS: [&str; 8] = ["slack", "webhook", "token", "secret", "password", "passwd", "authorization", "credential"];
 const FIELDS: [&str; 4] = ["readToken", "writeToken", "secret", "password"];
 
 /// The copy for a file that could be read as YAML.
@@ -64,6 +64,11 @@ fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
         Value::Map(fields) => {
             for field in fields {
                 hide_in(bytes, &field.node, secret || is_secret(&field.key));
+                // Who leaves out `webhook:` has written the URL itself.
+                if let (Value::List(items), "notify") = (&field.node.value, &*field.key) {
+                    let bare = items.iter().filter(|item| matches!(item.value, Value::Scalar(_)));
+                    bare.for_each(|item| hide_in(bytes, item, true));
+                }
             }
         }
     }

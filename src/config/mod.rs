@@ -15,6 +15,7 @@ mod listener;
 pub mod manual;
 mod mask;
 mod message;
+pub mod notify;
 mod policy;
 mod report;
 mod route;

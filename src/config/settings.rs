@@ -2,6 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use super::notify::Receiver;
 use crate::{
     engine::{
         address::Network,
@@ -32,6 +33,8 @@ pub struct Config {
     pub services: Vec<ServicePlan>,
     /// Which service takes which request.
     pub routes: Arc<Routes>,
+    /// Who is told about rollouts.
+    pub notify: Vec<Receiver>,
     /// Peers whose word about earlier hops is believed.
     pub trusted: Arc<[Network]>,
 }

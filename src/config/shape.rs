@@ -30,7 +30,9 @@ macro_rules! shapes {
 shapes! {
     FILE = "" {
         listen listeners workers metrics admin state accessLog fastPath trust routes services analysisTemplates concurrentRollouts
-    } later { tracing notify fleet }
+        notify
+    } later { tracing fleet }
+    NOTIFY = "notify[]" { slack webhook format secret events } later {}
     LISTENER = "listeners[]" { name listen http tls limits } later { proxyProtocol }
     LISTENER_TLS = "listeners[].tls" { certificates clientCa } later {}
     CERTIFICATE = "listeners[].tls.certificates[]" { cert key } later {}

@@ -15,6 +15,7 @@ use super::{
     edge::{Edge, same_places},
     effects::{Alarm, Hands},
     handle::{CommandError, ConfigStatus, HISTORY_MAX, Handle, Message, ReloadError, Shared},
+    notify,
     source::Source,
 };
 use crate::{
@@ -33,7 +34,7 @@ use crate::{
     },
     measure::Reader,
     publish::Publication,
-    store::{self, Store},
+    store::{self, Outbox, Store},
     words,
 };
 
@@ -52,6 +53,8 @@ pub struct Driver {
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Message>,
     source: Source,
+    /// Until the couriers take it.
+    outbox: Option<Outbox>,
     watcher: Watcher,
     edge: Edge,
     saved: Timestamp,
@@ -116,10 +119,13 @@ impl Driver {
         let surplus = recovered.history.len().saturating_sub(HISTORY_MAX);
         let history: VecDeque<Event> = recovered.history.into_iter().skip(surplus).collect();
         let (handle, shared, inbox) = Handle::new(engine.view(now), status, history);
+        let receivers: Vec<String> = source.config.notify.iter().map(notify::key).collect();
+        let outbox = (!receivers.is_empty()).then(|| store.outbox(&receivers));
         let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
         let remembers = hands.remembered().sequence > 0;
         let started = hands.carry_out(effects);
-        let mut driver = Self { engine, hands, reader, clock, shared, inbox, source, watcher, edge, saved: now };
+        let mut driver =
+            Self { engine, hands, reader, clock, shared, inbox, source, outbox, watcher, edge, saved: now };
         match started {
             Ok(_) => {}
             // A full disk must not take down what is known to be stable.
@@ -133,6 +139,9 @@ impl Driver {
     /// Runs until `stop` is done, then saves what is still to be saved.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
+        if let Some(outbox) = self.outbox.take() {
+            notify::start(&self.source.config.notify, outbox, &self.shared);
+        }
         loop {
             let now = self.clock.now();
             let due = self.engine.deadline().map_or(TICK, |at| at.since(now)).clamp(Duration::from_millis(1), TICK);
@@ -311,6 +320,7 @@ fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
         ("metrics", (before.metrics, &before.compat) != (after.metrics, &after.compat)),
         ("admin", before.admin != after.admin),
         ("state", before.state != after.state),
+        ("notify", before.notify != after.notify),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(what, _)| what).collect()
 }

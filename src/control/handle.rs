@@ -8,6 +8,7 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use super::notify::{Counters, Delivery};
 use crate::{
     engine::{
         event::Event,
@@ -91,6 +92,8 @@ pub struct Shared {
     pub events: broadcast::Sender<Event>,
     /// The past of all versions, for curves.
     pub trail: Mutex<Trail>,
+    /// How each receiver of messages stands.
+    pub deliveries: ArcSwap<Vec<Arc<Counters>>>,
 }
 
 /// A handle on the control plane.
@@ -115,6 +118,7 @@ impl Handle {
             history: Mutex::new(history),
             events: broadcast::channel(LAG_MAX).0,
             trail: Mutex::default(),
+            deliveries: ArcSwap::default(),
         });
         (Self { shared: Arc::clone(&shared), inbox }, shared, messages)
     }
@@ -129,6 +133,12 @@ impl Handle {
     #[must_use]
     pub fn config(&self) -> Arc<ConfigStatus> {
         self.shared.config.load_full()
+    }
+
+    /// How each receiver of messages stands.
+    #[must_use]
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.shared.deliveries.load().iter().map(|counters| counters.read()).collect()
     }
 
     /// The remembered events, oldest first, at most [`HISTORY_MAX`].

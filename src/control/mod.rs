@@ -4,4 +4,5 @@ pub mod driver;
 mod edge;
 mod effects;
 pub mod handle;
+pub mod notify;
 pub mod source;

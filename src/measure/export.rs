@@ -54,10 +54,25 @@ pub struct ExportInput {
     pub view: Arc<View>,
     /// What became of the config file.
     pub reloads: Reloads,
+    /// How each receiver of messages stands.
+    pub notify: Vec<ReceiverTotals>,
     /// When the process started.
     pub started: Timestamp,
     /// What the operating system says.
     pub process: ProcessFacts,
+}
+
+/// How one receiver of messages stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiverTotals {
+    /// Its label.
+    pub receiver: String,
+    /// Events that it has still to be told.
+    pub pending: u64,
+    /// Messages that it took.
+    pub delivered: u64,
+    /// Tries that failed.
+    pub failures: u64,
 }
 
 /// What became of the config file.
@@ -113,6 +128,7 @@ impl Collector for Page {
         self.weights(to)?;
         rollouts(to, &self.input.view.services)?;
         checks(to, &self.input.view.services)?;
+        receivers(to, &self.input.notify)?;
         self.config(to)?;
         self.process(to)
     }
@@ -261,6 +277,21 @@ fn rollouts(to: &mut DescriptorEncoder, services: &[ServiceView]) -> fmt::Result
     let mut revision = gauges(to, "serin_rollout_revision", "Number of the present or last rollout.")?;
     for service in services {
         gauge(&mut revision, [("service", service.name.as_str())], &service.revision.0)?;
+    }
+    Ok(())
+}
+
+fn receivers(to: &mut DescriptorEncoder, all: &[ReceiverTotals]) -> fmt::Result {
+    let mut pending = gauges(to, "serin_notify_pending", "Events that a receiver has still to be told.")?;
+    for one in all {
+        gauge(&mut pending, [("receiver", one.receiver.as_str())], &one.pending)?;
+    }
+    let help = "Tries to tell a receiver, by how they ended.";
+    let mut tries = to.encode_descriptor("serin_notify_tries", help, None, MetricType::Counter)?;
+    for one in all {
+        let receiver = ("receiver", one.receiver.as_str());
+        counter(&mut tries, [receiver, ("result", "success")], &one.delivered)?;
+        counter(&mut tries, [receiver, ("result", "failure")], &one.failures)?;
     }
     Ok(())
 }

@@ -2,18 +2,19 @@
 //! Decides nothing, and knows of the engine's types only how to write them down and read them back.
 //!
 //! The state folder holds `lock` (who uses it), `journal` (a record for each decision since the snapshot), `snapshot`
-//! (everything before), `evidence` (the share test, saved each second without waiting for the disk), `write-token`, and
-//! `*.corrupt-MILLIS` (damaged files, kept for a person to look at).
+//! (everything before), `evidence` (the share test, saved each second without waiting for the disk), `outbox`
+//! (who was told what), `write-token`, and `*.corrupt-MILLIS` (damaged files, kept for a person to look at).
 
 mod folder;
 mod frame;
 mod journal;
+mod outbox;
 mod record;
 mod replay;
 #[cfg(test)]
 mod tests;
 
-use std::{io, path::Path};
+use std::{io, path::Path, sync::Arc};
 
 use self::{
     folder::Folder,
@@ -24,6 +25,7 @@ use self::{
 };
 pub use self::{
     folder::{OpenError, WRITE_TOKEN},
+    outbox::Outbox,
     replay::HISTORY_MAX,
 };
 use crate::{
@@ -44,7 +46,7 @@ const COMPACTION_RETRY: usize = 50;
 /// Remembers decisions. One at a time has a state folder; it blocks on the disk, so it belongs on the control plane's thread.
 #[derive(Debug)]
 pub struct Store {
-    folder: Folder,
+    folder: Arc<Folder>,
     journal: Journal,
     state: Snapshot,
     compaction: Compaction,
@@ -113,7 +115,7 @@ impl Store {
             first_start: state.memory.sequence == 0 && state.trouble.is_none() && lost.is_none(),
             trouble: state.trouble.clone().or(lost),
         };
-        Ok((Self { folder, journal, state, compaction: COMPACTION, retry_at: 0 }, recovered))
+        Ok((Self { folder: Arc::new(folder), journal, state, compaction: COMPACTION, retry_at: 0 }, recovered))
     }
 
     /// Remembers a decision. Once this returns, the decision survives any crash; after an error nothing of it is
@@ -159,6 +161,12 @@ impl Store {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the evidence is too large to be saved"));
         }
         self.folder.replace_loosely(EVIDENCE, &frame::encode(&json))
+    }
+
+    /// Which events these receivers of messages have been told.
+    #[must_use]
+    pub fn outbox(&self, receivers: &[String]) -> Outbox {
+        Outbox::open(Arc::clone(&self.folder), receivers, self.state.memory.sequence)
     }
 
     /// The token for writing by the admin API: 64 hexadecimal digits in the file [`WRITE_TOKEN`], made at the first call.

@@ -10,6 +10,7 @@ mod dashboard;
 mod edge;
 mod guide;
 mod harness;
+mod messages;
 mod prometheus;
 mod promises;
 mod proxy;

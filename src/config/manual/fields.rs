@@ -69,6 +69,8 @@ fields! {
         routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
             "Which requests go to which service, how they are changed on the way, and how long they may take; needed "
             "for several services";
+        notify [List(&[Map("notify[]")])] = "nobody", eg "[{ webhook: \"https://hooks.example/serin\" }]":
+            "Who is told about rollouts. Each event is told once it is in force, in order, and tried until it is taken";
         concurrentRollouts [Whole(0, 1_000)] = "0, no limit", eg "1":
             "Most rollouts that go on at once; others wait for their turn before their first step";
         services [Named(&[Map("services.<name>")])] = REQUIRED,
@@ -424,6 +426,21 @@ fields! {
             "Runs after the switch; if it fails, everything goes back to the old version";
         scaleDownDelaySeconds [Whole(0, 604_800)] = "30", eg "30":
             "After the promotion or an abort: when the version that serves no longer may be stopped";
+    }
+    "notify[]" {
+        slack [Secret] = "none; this or `webhook`", eg "\"${SLACK_URL:-}\"":
+            "A webhook of Slack, Mattermost or the like; empty is off";
+        webhook [Secret] = "none; this or `slack`", eg "https://hooks.example/serin":
+            "Any URL that takes a POST with JSON; empty is off";
+        format [Word(&["json", "cloudevents", "slack"])] = "json", eg "cloudevents":
+            "The form of a `webhook`'s messages";
+        secret [Secret] = "none", eg "\"${HOOK_SECRET:-}\"":
+            "Signs each message: `x-serin-signature-256: sha256=` and the HMAC-SHA-256 of the body in hexadecimal";
+        events [List(&[Word(&[
+            "initialized", "started", "weightChanged", "stepChanged", "paused", "resumed", "promoted", "aborted",
+            "superseded", "reconfigured", "scaleDown",
+        ])])] = "started, paused, promoted, aborted, superseded, scaleDown", eg "[paused, aborted]":
+            "What is told";
     }
     "services.<name>.strategy.canary.bake" {
         duration [Duration] = REQUIRED, eg "10m":

@@ -120,6 +120,7 @@ fn input(totals: Totals) -> ExportInput {
         table: Arc::new(table()),
         view: Arc::new(view()),
         reloads: Reloads { in_force: false, loaded: Timestamp::from_millis(1_700_000_000_500), loads: 3, failures: 1 },
+        notify: vec![ReceiverTotals { receiver: "1-slack".to_owned(), pending: 2, delivered: 5, failures: 1 }],
         started: Timestamp::from_millis(1_700_000_000_000),
         process: ProcessFacts { resident_bytes: Some(8_000_000), open_fds: Some(12) },
     }
