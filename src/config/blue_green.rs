@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{
-    policy,
+    header_route, policy,
     report::{At, Report},
     shape, strategy,
     template::Templates,
@@ -27,6 +27,11 @@ pub fn strategy(at: &At<'_>, templates: &Templates<'_>, versions: &[&str], repor
         steps.extend(read);
         is_right
     };
+    if let Some(at) = fields.get("preview") {
+        let read = header_route::preview(&at, report);
+        complete &= read.is_some();
+        steps.extend(read);
+    }
     complete &= analysis("prePromotionAnalysis", &mut steps, report);
     let words = [("true", true), ("false", false)];
     let enabled = fields.get("autoPromotionEnabled").map_or(Some(true), |at| report.word(&at, &words));

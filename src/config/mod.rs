@@ -10,6 +10,7 @@ mod failure;
 mod file;
 mod filter;
 mod guard;
+mod header_route;
 mod lint;
 mod listener;
 pub mod manual;

@@ -71,15 +71,21 @@ shapes! {
     STRATEGY = "services.<name>.strategy" { canary blueGreen } later {}
     BLUE_GREEN = "services.<name>.strategy.blueGreen" {
         autoPromotionEnabled autoPromotionSeconds prePromotionAnalysis postPromotionAnalysis scaleDownDelaySeconds
-    } later { preview }
+        preview
+    } later {}
     CANARY = "services.<name>.strategy.canary" {
         maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline bake abort scaleDownDelay rollbackWindow windows
     } later { analysis promoteEarly drainTimeout }
     BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
     ABORT = "services.<name>.strategy.canary.abort" { ramp } later { capacityGuard }
     WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}
-    STEP = "services.<name>.strategy.canary.steps[]" { setWeight pause analysis }
-        later { setHeaderRoute setMirrorRoute experiment }
+    STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute pause analysis }
+        later { setMirrorRoute experiment }
+    HEADER_ROUTE = "services.<name>.strategy.canary.steps[].setHeaderRoute" { name match all } later {}
+    HEADER_ROUTE_MATCH = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[]" { headerName headerValue } later {}
+    HEADER_VALUE = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[].headerValue" { exact prefix regex } later {}
+    PREVIEW = "services.<name>.strategy.blueGreen.preview" { header } later {}
+    PREVIEW_HEADER = "services.<name>.strategy.blueGreen.preview.header" { name exact prefix regex } later {}
     PAUSE = "services.<name>.strategy.canary.steps[].pause" { duration requests } later {}
     ANALYSIS = "services.<name>.strategy.canary.steps[].analysis" { templates args } later {}
     TEMPLATE_REF = "services.<name>.strategy.canary.steps[].analysis.templates[]" { templateName } later {}

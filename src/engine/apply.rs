@@ -199,10 +199,14 @@ impl Engine {
     }
 }
 
-/// Whether the canary of a former table has less weight now.
+/// Whether the canary of a former table has less weight now, or is no longer where header routes lead.
 fn takes_from_canary(before: &ServiceTable, now: &[ServiceTable]) -> bool {
     let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
     let service = now.iter().find(|service| service.name == before.name);
+    let lost = service.is_none_or(|service| service.canary.is_none());
+    if lost && !before.header_routes.is_empty() {
+        return true;
+    }
     let version = service.and_then(|service| service.versions.iter().find(|version| version.name == canary.name));
     version.map_or(Weight::ZERO, |version| version.weight) < canary.weight
 }

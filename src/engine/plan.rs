@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     address::Network,
     analysis::Template,
-    assign::{Cohort, ForceRule},
+    assign::{Cohort, ForceRule, HeaderRoute},
     endpoint::{Endpoint, UpstreamHttp},
     failure::{FailurePlan, Retry},
     filter::BothWays,
@@ -116,6 +116,14 @@ pub struct Strategy {
 pub enum Step {
     /// Gives the canary this share.
     SetWeight(Weight),
+    /// Sends requests with certain header fields to the canary, whatever its weight, until it is replaced or removed or
+    /// the rollout ends.
+    SetHeaderRoute {
+        /// By which a later step replaces or removes it.
+        name: Arc<str>,
+        /// The route; none removes it.
+        route: Option<HeaderRoute>,
+    },
     /// Holds.
     Pause(Pause),
     /// Runs an analysis and goes on when it is Successful.

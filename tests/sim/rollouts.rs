@@ -3,15 +3,23 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
     time::Duration,
 };
 
+use http::HeaderName;
+use jiff::tz::TimeZone;
+
 use serin::engine::{
+    assign::HeaderRoute,
     event::{Cause, Event, EventKind},
     input::Verb,
     memory::{PauseKind, PhaseMemory},
     plan::{ErrorRateLimit, OnFailure, Pause, ServicePlan, Step, Wish},
+    policy::RiseWindow,
+    request::{HeaderMatch, StringMatch},
     split::BUCKETS,
+    time::Timestamp,
     weight::Weight,
 };
 
@@ -64,10 +72,12 @@ fn play(seed: u64) -> Vec<Event> {
 /// No more disturbances, enough traffic, and a person who says "go on": every rollout ends.
 fn settle(world: &mut World, watch: &mut Watch, dice: &mut Dice) {
     let traffic = Traffic { requests: 40, stable_errors: 0, canary_errors: 0 };
+    // Nobody waits for tomorrow's window here.
+    let patience = if world.plan.strategy.policy.windows.is_empty() { 300 } else { 50 };
     for tick in 0..LIVENESS.as_millis() / 100 {
         match world.phase() {
             // A tiny share meets too few requests to wait for.
-            PhaseMemory::Progressing(_) if tick % 300 == 299 => {
+            PhaseMemory::Progressing(_) if tick % patience == patience - 1 => {
                 world.order(Verb::Promote { full: false, force: false }).unwrap();
             }
             PhaseMemory::Healthy | PhaseMemory::Degraded { .. } => return,
@@ -87,10 +97,17 @@ fn random_plan(dice: &mut Dice) -> ServicePlan {
     for _ in 0..=dice.below(5) {
         let ppm = if dice.chance(20) { dice.below(2_000) } else { dice.below(u64::from(BUCKETS) + 1) };
         steps.push(Step::SetWeight(Weight::from_ppm(u32::try_from(ppm).unwrap()).unwrap()));
-        match dice.below(8) {
+        if dice.chance(15) {
+            let name: Arc<str> = ["a", "b"][usize::try_from(dice.below(2)).unwrap()].into();
+            let field = HeaderMatch { name: HeaderName::from_static("x"), value: StringMatch::Exact("1".into()) };
+            let route = HeaderRoute { name: Arc::clone(&name), matches: vec![field], all: false };
+            steps.push(Step::SetHeaderRoute { route: dice.chance(70).then_some(route), name });
+        }
+        match dice.below(9) {
             0 => steps.push(Step::Pause(Pause::Person)),
             1 => steps.push(Step::Pause(Pause::Requests(dice.below(30)))),
             2 => {}
+            3 => steps.push(Step::Pause(Pause::Bake(Duration::from_secs(dice.below(3))))),
             _ => steps.push(hold(dice.below(4))),
         }
     }
@@ -105,6 +122,20 @@ fn random_plan(dice: &mut Dice) -> ServicePlan {
     }
     if dice.chance(20) {
         guard.on_failure = OnFailure::Pause;
+    }
+    if dice.chance(20) {
+        guard.warmup.errors = Duration::from_millis(dice.below(3_000));
+    }
+    let policy = &mut wanted.strategy.policy;
+    policy.scale_down_delay = Duration::from_millis(dice.below(5_000));
+    policy.rollback_window = usize::try_from(dice.below(3)).unwrap();
+    if dice.chance(30) {
+        policy.abort_ramp = Duration::from_millis(dice.below(4_000));
+    }
+    if dice.chance(15) {
+        // The clock starts at 22:13:20: a window that closes, or opens, in the midst of it.
+        let (from, to) = if dice.chance(50) { (0, 22 * 60 + 14) } else { (22 * 60 + 14, 1440) };
+        policy.windows = vec![RiseWindow { days: [true; 7], from, to, zone: TimeZone::UTC }];
     }
     wanted
 }
@@ -157,11 +188,20 @@ struct Watch {
     withdrawn: Option<String>,
     steps: Vec<Step>,
     other_weights: bool,
+    withdrawn_at: Timestamp,
+    highest: Weight,
 }
 
 impl Watch {
     fn new(world: &World) -> Self {
-        Self { seen: 0, withdrawn: None, steps: world.plan.strategy.steps.clone(), other_weights: false }
+        Self {
+            seen: 0,
+            withdrawn: None,
+            steps: world.plan.strategy.steps.clone(),
+            other_weights: false,
+            withdrawn_at: Timestamp::default(),
+            highest: Weight::ZERO,
+        }
     }
 
     fn check(&mut self, world: &World) {
@@ -172,7 +212,10 @@ impl Watch {
             // A weight set by hand may be held in the last step; edited steps may leave one that they do not name.
             self.other_weights |= matches!(event.cause, Cause::Person { verb: "set-weight", .. });
             match event.kind {
-                EventKind::Aborted => self.withdrawn = event.canary.as_ref().map(ToString::to_string),
+                EventKind::Aborted => {
+                    self.withdrawn = event.canary.as_ref().map(ToString::to_string);
+                    (self.withdrawn_at, self.highest) = (event.at, event.weight);
+                }
                 EventKind::Started | EventKind::Promoted => self.withdrawn = None,
                 _ => {}
             }
@@ -181,7 +224,11 @@ impl Watch {
         if let Some(withdrawn) = &self.withdrawn {
             let of = service.versions.iter().find(|version| version.name.as_str() == withdrawn);
             let weight = of.map_or(Weight::ZERO, |version| version.weight);
-            assert_eq!(weight, Weight::ZERO, "after an abort the canary gets nothing until retry or a new revision");
+            assert!(weight <= self.highest, "after an abort the weight only falls until retry or a new revision");
+            self.highest = weight;
+            let over = world.now.since(self.withdrawn_at) > world.plan.strategy.policy.abort_ramp;
+            assert!(!over || weight == Weight::ZERO, "and is nothing after the ramp");
+            assert_eq!(service.header_routes, [], "no route is left");
         }
         self.other_weights |= world.plan.strategy.steps != self.steps;
         if let PhaseMemory::Progressing(rollout) = world.phase() {

@@ -1,14 +1,18 @@
 //! Strategies beyond weights and holds: when weight may rise, how a canary leaves, blue-green, turns among rollouts.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderName;
 
 use serin::engine::{
+    assign::HeaderRoute,
     event::{Cause, EventKind},
     input::Verb,
     memory::{PauseKind, PhaseMemory},
     names::Revision,
     plan::{LatencyLimit, Pause, ServicePlan, Step, Warmup},
     policy::RiseWindow,
+    request::{HeaderMatch, StringMatch},
     weight::Weight,
 };
 
@@ -270,6 +274,59 @@ fn rollouts_above_the_limit_wait_for_their_turn() {
         world.run(secs(1), GOOD, &mut dice);
     }
     assert_eq!(weights(&world), [0, 0, 0]);
+}
+
+fn header_route(name: &str, value: &str) -> Step {
+    let matches =
+        vec![HeaderMatch { name: HeaderName::from_static("x-group"), value: StringMatch::Exact(value.to_owned()) }];
+    let name: Arc<str> = name.into();
+    Step::SetHeaderRoute { route: Some(HeaderRoute { name: Arc::clone(&name), matches, all: false }), name }
+}
+
+fn routes(world: &World) -> Vec<String> {
+    world.service().header_routes.iter().map(|route| route.name.to_string()).collect()
+}
+
+/// Two routes on one header name and a weight: all three hold, until they are replaced, removed, or the rollout ends.
+#[test]
+fn header_routes_hold_beside_weights_and_each_other_and_over_a_restart() {
+    let gone = Step::SetHeaderRoute { name: "staff".into(), route: None };
+    let steps = vec![
+        header_route("staff", "staff"),
+        header_route("beta", "beta"),
+        weight("5%"),
+        hold(5),
+        gone,
+        weight("10%"),
+        hold(600),
+    ];
+    let (mut world, mut dice) = (World::new(plan(steps)), Dice::new(15));
+    assert_eq!((routes(&world), world.canary_weight()), (vec!["staff".to_owned(), "beta".to_owned()], percent("5%")));
+    world.crash(secs(1));
+    assert_eq!(routes(&world).len(), 2, "derived from the step, not from having passed it");
+    world.run(secs(30), GOOD, &mut dice);
+    assert_eq!((routes(&world), world.canary_weight()), (vec!["beta".to_owned()], percent("10%")));
+}
+
+/// After an abort, a promotion or a newer version there is no route left, in the same table that ends the rollout.
+#[test]
+fn header_routes_end_with_the_rollout_in_one_swap() {
+    for ending in ["abort", "promote", "supersede"] {
+        let mut world = World::new(plan(vec![header_route("staff", "staff"), hold(600)]));
+        assert_eq!((routes(&world).len(), world.canary_weight()), (1, Weight::ZERO), "{ending}");
+        let generation = world.table.generation;
+        match ending {
+            "abort" => world.order(Verb::Abort).unwrap(),
+            "promote" => world.order(Verb::Promote { full: true, force: false }).unwrap(),
+            _ => {
+                let mut without = world.plan.clone();
+                without.wish = None;
+                world.configure(without).unwrap();
+            }
+        }
+        assert_eq!((routes(&world).len(), world.table.generation.0), (0, generation.0 + 1), "{ending}");
+        assert!(world.withdrew, "{ending}: it is in force before the disk is waited for");
+    }
 }
 
 #[test]

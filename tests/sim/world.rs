@@ -70,6 +70,8 @@ pub struct World {
     pub disk: Memory,
     pub evidence: Vec<EvidenceMemory>,
     pub events: Vec<Event>,
+    /// Whether the last table did not wait for the disk.
+    pub withdrew: bool,
 }
 
 impl World {
@@ -90,6 +92,7 @@ impl World {
             disk: Memory::default(),
             evidence: Vec::new(),
             events: Vec::new(),
+            withdrew: false,
         };
         world.apply(Input::Configure(plans.into())).unwrap();
         world
@@ -124,7 +127,8 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Persist(decision) => self.persist(*decision),
-                Effect::Publish { table, .. } => {
+                Effect::Publish { table, withdrawal } => {
+                    self.withdrew = withdrawal;
                     assert!(table.generation > self.table.generation, "generations only grow");
                     self.table = table;
                 }

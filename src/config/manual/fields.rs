@@ -414,6 +414,9 @@ fields! {
             "in charge of everything";
     }
     "services.<name>.strategy.blueGreen" {
+        preview [Map("services.<name>.strategy.blueGreen.preview")] = "nobody, but for force headers",
+            eg "{ header: { name: x-preview, exact: \"1\" } }":
+            "Who sees the new version before the switch";
         prePromotionAnalysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
             eg "{ templates: [{ templateName: latency }], args: [{ name: limit, value: 500 }] }":
             "Runs before the switch and must be successful";
@@ -499,11 +502,53 @@ fields! {
     "services.<name>.strategy.canary.steps[]" {
         setWeight [Weight] = "none", eg "5":
             "The canary's share from here on";
+        setHeaderRoute [Map("services.<name>.strategy.canary.steps[].setHeaderRoute")] = "none",
+            eg "{ name: staff, match: [{ headerName: x-group, headerValue: { exact: staff } }] }":
+            "From here on, requests with such a header go to the canary, whatever its weight; gone with the rollout";
         pause [Map("services.<name>.strategy.canary.steps[].pause")] = "none", eg "{ duration: 5m }":
             "Waits: for a duration, for requests, or with `{}` until somebody says `serin promote`";
         analysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
             eg "{ templates: [{ templateName: latency }], args: [{ name: limit, value: 500 }] }":
             "Runs analysis templates to their end; the step passes or fails with them";
+    }
+    "services.<name>.strategy.canary.steps[].setHeaderRoute" {
+        name [Name] = REQUIRED, eg "staff":
+            "By which a later step replaces it, or removes it by having no condition";
+        match [List(&[Map("services.<name>.strategy.canary.steps[].setHeaderRoute.match[]")])] = "none",
+            eg "[{ headerName: x-group, headerValue: { exact: staff } }]":
+            "Conditions of which any one is enough";
+        all [List(&[Map("services.<name>.strategy.canary.steps[].setHeaderRoute.match[]")])] = "none; in place of `match`",
+            eg "[{ headerName: x-group, headerValue: { exact: staff } }]":
+            "Conditions that must all be met";
+    }
+    "services.<name>.strategy.canary.steps[].setHeaderRoute.match[]" {
+        headerName [Text] = REQUIRED, eg "x-group":
+            "The header";
+        headerValue [Map("services.<name>.strategy.canary.steps[].setHeaderRoute.match[].headerValue")] = REQUIRED,
+            eg "{ exact: staff }":
+            "What one of its values must be";
+    }
+    "services.<name>.strategy.canary.steps[].setHeaderRoute.match[].headerValue" {
+        exact [Text] = "none; this, `prefix` or `regex`", eg "staff":
+            "The same";
+        prefix [Text] = "none; this, `exact` or `regex`", eg "st":
+            "It begins so";
+        regex [Text] = "none; this, `exact` or `prefix`", eg "\"st.*\"":
+            "The pattern covers the whole value";
+    }
+    "services.<name>.strategy.blueGreen.preview" {
+        header [Map("services.<name>.strategy.blueGreen.preview.header")] = REQUIRED, eg "{ name: x-preview, exact: \"1\" }":
+            "Requests with this header";
+    }
+    "services.<name>.strategy.blueGreen.preview.header" {
+        name [Text] = REQUIRED, eg "x-preview":
+            "The header";
+        exact [Text] = "none; this, `prefix` or `regex`", eg "\"1\"":
+            "Its value is the same";
+        prefix [Text] = "none; this, `exact` or `regex`", eg "st":
+            "It begins so";
+        regex [Text] = "none; this, `exact` or `prefix`", eg "\"st.*\"":
+            "The pattern covers the whole value";
     }
     "services.<name>.strategy.canary.steps[].pause" {
         duration [Duration] = "none; this, `requests` or neither", eg "5m":

@@ -179,7 +179,7 @@ fn whole_files() -> [String; 4] {
                  stable: v41\n    canary: v42\n    steps: [5%]\n    hold: 1m\n    abortWhen: { errorRate: 2% }\n";
     let blue_green = short.replace(
         "    steps: [5%]\n    hold: 1m\n    abortWhen: { errorRate: 2% }\n",
-        "    strategy: { blueGreen: { autoPromotionEnabled: false } }\n",
+        "    strategy: { blueGreen: { autoPromotionEnabled: false, preview: { header: { name: x-a, exact: b } } } }\n",
     );
     let tls = "listeners: [{ name: https, listen: 127.0.0.1:8443, tls: { certificates: [{ cert: a, key: b }] } }]\n\
                services: { shop: { versions: { v41: 'http://a:80' }, stable: v41 } }\n";

@@ -125,6 +125,8 @@ impl Service {
 fn step_words(step: &Step) -> String {
     match step {
         Step::SetWeight(weight) => format!("setWeight {weight}"),
+        Step::SetHeaderRoute { name, route: Some(_) } => format!("setHeaderRoute {name}"),
+        Step::SetHeaderRoute { name, route: None } => format!("setHeaderRoute {name} removed"),
         Step::Pause(Pause::For(duration)) => format!("pause {}", duration_words(*duration)),
         Step::Pause(Pause::Bake(duration)) => format!("bake {}", duration_words(*duration)),
         Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),

@@ -257,8 +257,8 @@ impl Service {
             Some(Step::Pause(Pause::Requests(needed))) if canary < *needed => self.lacking(now),
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
             Some(Step::Analysis(_)) => self.analyse(now),
-            None | Some(Step::SetWeight(_)) if self.held(rollout.step, now).is_some() => StepState::Holds,
-            None | Some(Step::SetWeight(_) | Step::Pause(_)) => StepState::Done,
+            _ if self.held(rollout.step, now).is_some() => StepState::Holds,
+            None | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::Pause(_)) => StepState::Done,
         }
     }
 

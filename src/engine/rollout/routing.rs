@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::state::{Phase, Service};
 use crate::engine::{
+    assign::HeaderRoute,
     memory::PauseKind,
     names::{Role, VersionName},
-    plan::VersionPlan,
+    plan::{Step, VersionPlan},
     split::Split,
     sticky::{BucketKey, StickyRule},
     table::{ServiceTable, VersionTable},
@@ -50,7 +51,7 @@ impl Service {
             canary,
             split,
             force: self.plan.force.clone(),
-            header_routes: Vec::new(),
+            header_routes: canary.map(|_| self.header_routes()).unwrap_or_default(),
             mirror_routes: Vec::new(),
             cohorts: self.plan.cohorts.clone(),
             sticky: self.sticky(),
@@ -59,6 +60,23 @@ impl Service {
             retry: self.plan.retry,
             failure: self.plan.failure,
         }
+    }
+
+    /// What the steps before the present one have set and not removed; nothing without a rollout.
+    fn header_routes(&self) -> Vec<HeaderRoute> {
+        let passed = self.rollout().map_or(0, |rollout| rollout.step).min(self.plan.strategy.steps.len());
+        let mut routes: Vec<HeaderRoute> = Vec::new();
+        for step in &self.plan.strategy.steps[..passed] {
+            let Step::SetHeaderRoute { name, route } = step else { continue };
+            match (routes.iter().position(|known| known.name == *name), route) {
+                (Some(at), Some(route)) => routes[at] = route.clone(),
+                (Some(at), None) => {
+                    routes.remove(at);
+                }
+                (None, route) => routes.extend(route.clone()),
+            }
+        }
+        routes
     }
 
     /// The canary, unless nothing may reach it: an untrusted state means stable only, for forced requests too.
