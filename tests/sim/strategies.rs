@@ -276,6 +276,17 @@ fn rollouts_above_the_limit_wait_for_their_turn() {
     assert_eq!(weights(&world), [0, 0, 0]);
 }
 
+/// Seed 222: a weight set by hand where a window holds the step, then resumed, was still paused after a restart.
+#[test]
+fn going_on_into_a_closed_window_is_remembered() {
+    let mut world = World::new(windowed(vec![weight("5%"), hold(10)]));
+    world.order(Verb::SetWeight(percent("1%"))).unwrap();
+    world.order(Verb::Resume).unwrap();
+    assert!(matches!(world.phase(), PhaseMemory::Progressing(_)), "{:?}", world.phase());
+    world.crash(secs(1));
+    assert_eq!(world.canary_weight(), percent("1%"));
+}
+
 fn header_route(name: &str, value: &str) -> Step {
     let matches =
         vec![HeaderMatch { name: HeaderName::from_static("x-group"), value: StringMatch::Exact(value.to_owned()) }];

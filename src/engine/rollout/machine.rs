@@ -91,6 +91,8 @@ impl Service {
             }
             _ if weight != before => self.note(EventKind::WeightChanged, cause, Some(version), log),
             _ if at != step_before => self.note(EventKind::StepChanged, cause, Some(version), log),
+            // Held where it stood: that it goes on is to be remembered all the same.
+            _ if cause != Cause::Plan => self.note(EventKind::Resumed, cause, Some(version), log),
             _ => {}
         }
     }
