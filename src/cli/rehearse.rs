@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{IsTerminal as _, Write as _},
+    io::{BufRead as _, BufReader, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
     sync::Mutex,
     time::{Duration, Instant},
@@ -18,8 +18,11 @@ use super::{
 use crate::{
     api::Document,
     config,
-    rehearse::{self, MODELS, RATE_MAX, RUNS_MAX, Rehearsal, Report},
+    rehearse::{self, MODELS, RATE_MAX, RUNS_MAX, Recorder, Recording, Rehearsal, Report},
 };
+
+/// Requests a second where nothing else is said.
+const RATE: f64 = 100.0;
 
 /// Runs a service's plan against made-up releases and traffic, on virtual time
 ///
@@ -31,7 +34,8 @@ use crate::{
 Examples:
   serin rehearse
   serin rehearse config/serin.yaml --rate 20 --runs 1000
-  serin rehearse --model healthy,fails-5 --svg rehearsal.svg")]
+  serin rehearse --model healthy,fails-5 --svg rehearsal.svg
+  serin rehearse --log access.jsonl")]
 pub struct Args {
     /// The file [default: $SERIN_CONFIG, then ./serin.yaml, then config/serin.yaml]
     file: Option<PathBuf>,
@@ -41,9 +45,12 @@ pub struct Args {
     /// What the chances follow from: the same seed gives the same report
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Requests a second, both versions together
-    #[arg(long, value_name = "RPS", default_value = "100", value_parser = rate)]
-    rate: f64,
+    /// Requests a second, both versions together [default: 100, or that of the log]
+    #[arg(long, value_name = "RPS", value_parser = rate)]
+    rate: Option<f64>,
+    /// Takes traffic, errors and latencies of a sound version from an access log in JSON, as Serin writes it
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// Rollouts of each model
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX as i64))]
     runs: u32,
@@ -91,11 +98,26 @@ fn rehearsed(args: &Args, global: &Global) -> Result<Report, Trouble> {
         };
         Trouble::new(Exit::Usage, message)
     })?;
-    let wanted = Rehearsal { plan, rate: args.rate, runs: args.runs as usize, seed: args.seed, models: &args.models };
+    let recording = args.log.as_deref().map(recorded).transpose()?;
+    let recording = recording.as_ref();
+    let rate = args.rate.or_else(|| recording.map(Recording::rate)).unwrap_or(RATE);
+    let (runs, seed) = (args.runs as usize, args.seed);
+    let wanted = Rehearsal { plan, rate, runs, seed, models: &args.models, recording };
     let progress = Progress::new();
     let report = rehearse::rehearse(&wanted, &|done, all| progress.tell(done, all));
     progress.end();
     report.map_err(|error| Trouble::new(Exit::Refused, error.to_string()))
+}
+
+/// Reads a log, line by line.
+fn recorded(path: &Path) -> Result<Recording, Trouble> {
+    let cannot =
+        |error: std::io::Error| Trouble::new(Exit::Failed, format!("{} cannot be read: {error}", path.display()));
+    let mut recorder = Recorder::default();
+    for line in BufReader::new(fs::File::open(path).map_err(cannot)?).split(b'\n') {
+        recorder.line(&String::from_utf8_lossy(&line.map_err(cannot)?));
+    }
+    recorder.finish().map_err(|error| Trouble::new(Exit::Refused, format!("{}: {error}", path.display())))
 }
 
 /// A line on stderr once it takes over a second; only when a person looks.

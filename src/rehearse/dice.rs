@@ -80,15 +80,15 @@ impl Latencies {
     /// A mixture; the shares are taken in proportion.
     #[must_use]
     pub fn new(parts: &[LogNormal]) -> Self {
-        let below = |edge_ms: f64| parts.iter().map(|part| part.share * part.below(edge_ms)).sum::<f64>();
-        let mut masses = Vec::with_capacity(BUCKETS);
-        let mut before = 0.0;
-        for bucket in 0..BUCKETS {
-            let upto = below(upper_edge(bucket).as_secs_f64() * 1e3).max(before);
-            masses.push(upto - before);
-            before = upto;
-        }
-        Self(columns(&masses))
+        let masses: Vec<Vec<f64>> = parts.iter().map(LogNormal::masses).collect();
+        let sum = |bucket: usize| parts.iter().zip(&masses).map(|(part, masses)| part.share * masses[bucket]).sum();
+        Self(columns(&(0..BUCKETS).map(sum).collect::<Vec<f64>>()))
+    }
+
+    /// By the mass of each bucket; the masses are taken in proportion, and are not all zero.
+    #[must_use]
+    pub fn of_masses(masses: &[f64]) -> Self {
+        Self(columns(masses))
     }
 
     /// The bucket of one request's latency.
@@ -101,6 +101,19 @@ impl Latencies {
 }
 
 impl LogNormal {
+    /// The share of its latencies in each bucket.
+    #[must_use]
+    pub fn masses(&self) -> Vec<f64> {
+        let mut before = 0.0;
+        let mass = |bucket: usize| {
+            let upto = self.below(upper_edge(bucket).as_secs_f64() * 1e3).max(before);
+            let mass = upto - before;
+            before = upto;
+            mass
+        };
+        (0..BUCKETS).map(mass).collect()
+    }
+
     /// The share of latencies up to `ms`.
     fn below(&self, ms: f64) -> f64 {
         if ms <= 0.0 { 0.0 } else { normal((ms / self.median_ms).ln() / self.sigma) }

@@ -12,6 +12,7 @@ mod dice;
 mod gate;
 mod model;
 mod plan;
+mod recording;
 mod report;
 mod rollout;
 mod svg;
@@ -31,6 +32,7 @@ use crate::engine::plan::ServicePlan;
 
 pub use model::{MODELS, Model};
 pub use plan::NoCanary;
+pub use recording::{NoRecording, Recorded, Recorder, Recording};
 pub use report::{Ended, Evidence, GateReport, GateState, ModelReport, Report, Spread};
 pub use rollout::PERSON_AFTER;
 pub use svg::picture;
@@ -38,7 +40,7 @@ pub use text::text;
 
 use dice::Dice;
 use gate::Gate;
-use model::Paces;
+use model::Usual;
 use plan::Script;
 use rollout::{Course, Told};
 
@@ -65,6 +67,8 @@ pub struct Rehearsal<'a> {
     pub seed: u64,
     /// Names of models; unknown ones are left out, and none at all is every model.
     pub models: &'a [String],
+    /// What a sound version and its traffic are like; made up without.
+    pub recording: Option<&'a Recording>,
 }
 
 /// Rehearses. `progress` is told how many rollouts are done and how many there are as far as is known, from several
@@ -79,9 +83,10 @@ pub fn rehearse(wanted: &Rehearsal<'_>, progress: &(dyn Fn(usize, usize) + Sync)
     let named = |model: &&Model| wanted.models.is_empty() || wanted.models.iter().any(|name| name == model.name);
     let models: Vec<&Model> = MODELS.iter().filter(named).collect();
     let gates = gate::gates(&script.plan);
-    let all = Batch { script: &script, plan: &script.plan, seed: wanted.seed, runs, drawn: RUNS_DRAWN };
+    let recording = wanted.recording;
+    let all = Batch { script: &script, plan: &script.plan, seed: wanted.seed, runs, drawn: RUNS_DRAWN, recording };
     let told = all.run(&models, progress);
-    let report = Report::new(&script, wanted.seed, &models, told, &gates);
+    let report = Report::new(&script, wanted, &models, told, &gates);
     let silent: Vec<&Gate> =
         gates.iter().zip(&report.gates).filter(|(_, gate)| gate.decided == 0).map(|(gate, _)| gate).collect();
     let mut alone_in = Vec::new();
@@ -105,19 +110,20 @@ struct Batch<'a> {
     seed: u64,
     runs: usize,
     drawn: usize,
+    recording: Option<&'a Recording>,
 }
 
 impl Batch<'_> {
     /// What came of each run of each model, in order; spread over the processors.
     fn run(self, models: &[&Model], progress: &(dyn Fn(usize, usize) + Sync)) -> Vec<Vec<Told>> {
-        let (paces, total) = (Paces::new(), models.len() * self.runs);
+        let (usual, total) = (Usual::new(self.recording), models.len() * self.runs);
         let (taken, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {
             let mut told = Vec::new();
             loop {
                 let at = taken.fetch_add(1, Ordering::Relaxed);
                 let Some(model) = models.get(at / self.runs).filter(|_| at < total) else { return told };
-                told.push((at, self.one(model, at % self.runs, &paces)));
+                told.push((at, self.one(model, at % self.runs, &usual)));
                 progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
             }
         };
@@ -139,7 +145,7 @@ impl Batch<'_> {
     }
 
     /// A run's chance depends on the seed, the model and its number alone, whatever else is rehearsed.
-    fn one(&self, model: &Model, run: usize, paces: &Paces) -> Told {
+    fn one(&self, model: &Model, run: usize, usual: &Usual<'_>) -> Told {
         let name = model.name.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(257).wrapping_add(u64::from(byte)));
         let mut dice = Dice::new(self.seed, name.wrapping_mul(1 << 20).wrapping_add(run as u64));
         let course = Course {
@@ -147,7 +153,7 @@ impl Batch<'_> {
             kind: model.kind,
             rate: self.script.rate,
             times: self.script.times,
-            paces,
+            usual,
             traced: run < self.drawn,
         };
         rollout::run(course, &mut dice)

@@ -1,7 +1,10 @@
 //! The traffic models: what the canary does, what happens to both, and whether reverting it would be right.
 //! Knows no plan and no engine.
 
-use super::dice::{Latencies, LogNormal};
+use super::{
+    dice::{Latencies, LogNormal},
+    recording::Recording,
+};
 
 /// One way in which a release and its traffic may behave.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +75,13 @@ pub(super) struct Moment {
 /// The latencies of each pace.
 #[derive(Debug)]
 pub(super) struct Paces([Latencies; 5]);
+
+/// What a sound version and its traffic are like: made up, or as recorded.
+#[derive(Debug)]
+pub(super) struct Usual<'a> {
+    pub(super) recording: Option<&'a Recording>,
+    pub(super) paces: Paces,
+}
 
 /// Share of requests that fail in a sound version.
 pub const USUAL_ERRORS: f64 = 0.001;
@@ -158,7 +168,34 @@ impl Kind {
     }
 }
 
+impl<'a> Usual<'a> {
+    pub(super) fn new(recording: Option<&'a Recording>) -> Self {
+        Self { recording, paces: recording.map_or_else(Paces::new, Paces::recorded) }
+    }
+
+    /// A model's weather upon what was recorded for that time: what the model leaves as usual is as it was then, and
+    /// trouble is never less than it was.
+    pub(super) fn upon(&self, weather: Weather, from: u64, until: u64) -> Weather {
+        let Some(recording) = self.recording else { return weather };
+        let (rate, errors) = recording.over(from, until);
+        let then = |behaviour: Behaviour| {
+            let is_usual = behaviour.errors <= USUAL_ERRORS;
+            Behaviour { errors: if is_usual { errors } else { behaviour.errors.max(errors) }, ..behaviour }
+        };
+        Weather { rate: weather.rate * rate, stable: then(weather.stable), canary: then(weather.canary) }
+    }
+}
+
 impl Paces {
+    fn recorded(recording: &Recording) -> Self {
+        let times = |factor: f64| Latencies::of_masses(&recording.masses(factor));
+        let usual = recording.masses(1.0);
+        let total: f64 = usual.iter().sum();
+        let tail = LogNormal { share: 1.0, median_ms: 4_000.0, sigma: 0.25 }.masses();
+        let tail: Vec<f64> = usual.iter().zip(tail).map(|(usual, tail)| 0.95 * usual / total + 0.05 * tail).collect();
+        Self([times(1.0), times(2.0), times(4.0), times(20.0), Latencies::of_masses(&tail)])
+    }
+
     pub(super) fn new() -> Self {
         let times = |factor: f64| LogNormal { share: 1.0, median_ms: USUAL_MEDIAN_MS * factor, sigma: USUAL_SIGMA };
         let tail =

@@ -3,9 +3,11 @@
 use serde::Serialize;
 
 use super::{
+    Rehearsal,
     gate::{self, Gate},
     model::{Model, USUAL_ERRORS, USUAL_MEDIAN_MS},
     plan::Script,
+    recording::{Recorded, Recording},
     rollout::{Outcome, PERSON_AFTER, Told, Trace, millis},
 };
 
@@ -25,6 +27,9 @@ pub struct Report {
     pub runs: usize,
     /// What to say to get this report again.
     pub seed: u64,
+    /// What the traffic was taken from; absent when it is made up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
     /// Share of requests that a sound version fails.
     pub usual_error_rate: f64,
     /// Median latency of a sound version.
@@ -137,7 +142,13 @@ pub enum GateState {
 }
 
 impl Report {
-    pub(super) fn new(script: &Script, seed: u64, models: &[&Model], told: Vec<Vec<Told>>, gates: &[Gate]) -> Self {
+    pub(super) fn new(
+        script: &Script,
+        wanted: &Rehearsal<'_>,
+        models: &[&Model],
+        told: Vec<Vec<Told>>,
+        gates: &[Gate],
+    ) -> Self {
         let decided = |gate: &Gate| {
             let causes = told.iter().flatten().filter_map(|told| told.cause.as_ref());
             causes.filter(|(cause, step)| gate.decided(cause, *step)).count()
@@ -150,6 +161,7 @@ impl Report {
             alone_in: Vec::new(),
         });
         let gate_reports = gates.collect();
+        let recording = wanted.recording;
         let runs = told.first().map_or(0, Vec::len);
         let all_gates = gate::gates(&script.plan);
         let models: Vec<ModelReport> =
@@ -161,9 +173,10 @@ impl Report {
             canary: script.canary.to_string(),
             rate: script.rate,
             runs,
-            seed,
-            usual_error_rate: USUAL_ERRORS,
-            usual_median_ms: USUAL_MEDIAN_MS,
+            seed: wanted.seed,
+            recorded: recording.map(Recording::summary),
+            usual_error_rate: recording.map_or(USUAL_ERRORS, Recording::errors),
+            usual_median_ms: recording.map_or(USUAL_MEDIAN_MS, Recording::median_ms),
             planned_ms: script.times.planned,
             horizon_ms: script.times.horizon,
             tick_ms: script.times.tick,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     dice::Dice,
-    model::{Kind, Moment, Paces},
+    model::{Kind, Moment, Usual},
     traffic::{Span, Traffic},
 };
 use crate::engine::{
@@ -35,7 +35,7 @@ pub(super) struct Course<'a> {
     /// Requests a second.
     pub(super) rate: f64,
     pub(super) times: Times,
-    pub(super) paces: &'a Paces,
+    pub(super) usual: &'a Usual<'a>,
     /// Whether weights and failures are written down over time.
     pub(super) traced: bool,
 }
@@ -141,7 +141,9 @@ impl<'a> Stage<'a> {
         let table = Arc::clone(&self.table);
         let Some(service) = table.services.first() else { return };
         let before = self.traffic.failed;
-        let samples = self.traffic.flow(span, self.course.rate, &weather, service, self.course.paces, dice);
+        let usual = self.course.usual;
+        let upon = usual.upon(weather, span.from, span.until);
+        let samples = self.traffic.flow(span, self.course.rate, &upon, service, &usual.paces, dice);
         if self.course.traced && self.traffic.failed > before {
             self.trace.failures.push((until, self.traffic.failed));
         }

@@ -33,7 +33,7 @@ fn sample(name: &str) -> ServicePlan {
 
 fn report(plan: &ServicePlan, runs: usize, seed: u64, models: &[&str]) -> Report {
     let models: Vec<String> = models.iter().map(ToString::to_string).collect();
-    let wanted = Rehearsal { plan, rate: 100.0, runs, seed, models: &models };
+    let wanted = Rehearsal { plan, rate: 100.0, runs, seed, models: &models, recording: None };
     rehearse(&wanted, &|_, _| {}).unwrap()
 }
 
@@ -135,7 +135,7 @@ fn without_a_wish_the_other_version_is_tried_and_without_one_the_refusal_says_wh
     let mut alone = plan(NO_GATES);
     assert_eq!(report(&alone, 1, 1, &["healthy"]).canary, "v2");
     alone.versions.truncate(1);
-    let wanted = Rehearsal { plan: &alone, rate: 1.0, runs: 1, seed: 1, models: &[] };
+    let wanted = Rehearsal { plan: &alone, rate: 1.0, runs: 1, seed: 1, models: &[], recording: None };
     let refused = rehearse(&wanted, &|_, _| {}).unwrap_err().to_string();
     assert!(refused.contains("one version only, `v1`") && refused.contains("`services.web.versions`"), "{refused}");
 }
@@ -189,7 +189,7 @@ fn traffic_follows_the_table_and_a_late_request_counts_where_it_was_routed() {
     let (start, mut effects) = (Timestamp::from_millis(1_000_000), Vec::new());
     engine.apply(Input::Configure(vec![script.plan.clone()].into()), start, &mut effects).unwrap();
     let first = engine.table().services[0].clone();
-    let (paces, mut dice, mut traffic) = (Paces::new(), Dice::new(1, 1), traffic::Traffic::default());
+    let (paces, mut dice, mut traffic) = (model::Paces::new(), Dice::new(1, 1), traffic::Traffic::default());
     let slow = model::Behaviour { errors: 0.5, pace: model::Pace::TwentyTimes };
     let weather = model::Weather { rate: 1.0, stable: slow, canary: slow };
     let span = |from| traffic::Span { from, until: from + 1_000 };
@@ -224,6 +224,41 @@ fn analysis() -> Vec<crate::engine::analysis::Template> {
     steps.into_iter().find_map(|step| if let Step::Analysis(all) = step { Some(all) } else { None }).unwrap()
 }
 
+#[test]
+fn recorded_traffic_is_what_a_sound_version_is_like() {
+    // Ten minutes at 50 a second, 2 % errors, with a shared incident in the third.
+    let mut recorder = Recorder::default();
+    for at in 0..600_u64 {
+        for request in 0..50_u64 {
+            let failed = if (120..180).contains(&at) { request % 3 == 0 } else { request == 0 };
+            let (minute, second) = (at / 60, at % 60);
+            let (status, head) =
+                (if failed { 503 } else { 200 }, 0.004 + 0.000_1 * f64::from(u32::try_from(request).unwrap()));
+            recorder.line(&format!(
+                r#"{{"time":"2026-03-01T10:{minute:02}:{second:02}.{request:02}0Z","status":{status},"time_to_head":{head}}}"#
+            ));
+        }
+    }
+    let recording = recorder.finish().unwrap();
+    assert!((recording.rate() - 50.0).abs() < 1e-9);
+    let plan = plan("steps: [10%, 50%]\n    hold: 3m");
+    let models = ["healthy", "fails-50"].map(str::to_owned);
+    let wanted = Rehearsal {
+        plan: &plan,
+        rate: recording.rate(),
+        runs: 20,
+        seed: 1,
+        models: &models,
+        recording: Some(&recording),
+    };
+    let report = rehearse(&wanted, &|_, _| {}).unwrap();
+    assert_eq!(report.models[0].promoted.runs, 20, "the incident hit both: {:?}", report.models[0].evidence);
+    assert_eq!(report.models[1].reverted.runs, 20);
+    assert!((report.usual_error_rate - recording.errors()).abs() < 1e-12);
+    let shown = text(&report, Style::PLAIN);
+    assert!(shown.contains("Traffic of 30,000 recorded requests over 10m: a sound version fails"), "{shown}");
+}
+
 fn any_plan() -> impl Strategy<Value = ServicePlan> {
     let guards = prop_oneof![
         Just(Guard::default()),
@@ -251,7 +286,7 @@ proptest! {
     #[test]
     fn any_plan_can_be_rehearsed(plan in any_plan(), at in 0..MODELS.len(), rate in 50.0..100.0_f64, seed in any::<u64>()) {
         let models = [MODELS[at].name.to_owned()];
-        let wanted = Rehearsal { plan: &plan, rate, runs: 1, seed, models: &models };
+        let wanted = Rehearsal { plan: &plan, rate, runs: 1, seed, models: &models, recording: None };
         let report = rehearse(&wanted, &|_, _| {}).unwrap();
         let model = &report.models[0];
         prop_assert_eq!(model.promoted.runs + model.reverted.runs + model.held.runs + model.waiting.runs, 1);

@@ -2,7 +2,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use super::report::{Ended, GateReport, GateState, ModelReport, Report};
+use super::{
+    recording::Recorded,
+    report::{Ended, GateReport, GateState, ModelReport, Report},
+};
 use crate::words::{self, Cell, Style, Tone};
 
 const HEADING: [&str; 9] = ["MODEL", "RELEASE", "PROMOTED", "REVERTED", "HELD", "WAITING", "AFTER", "BY", "FAILED"];
@@ -31,9 +34,17 @@ fn heading(report: &Report) -> String {
         plural(&words::rate(report.rate), "request"),
         words::counted(report.runs as u64, "rollout"),
     );
+    if let Some(Recorded { requests, skipped, span_ms }) = report.recorded {
+        let _ = write!(text, "Traffic of {} over {}", words::counted(requests, "recorded request"), time(span_ms));
+        if skipped > 0 {
+            let _ = write!(text, " ({} of the log were none)", words::counted(skipped, "line"));
+        }
+    } else {
+        text.push_str("Made-up traffic");
+    }
     let _ = writeln!(
         text,
-        "Made-up traffic: a sound version fails {} and takes {} in the median. The plan takes {}; looked at for {}.",
+        ": a sound version fails {} and takes {} in the median. The plan takes {}; looked at for {}.",
         words::limit(report.usual_error_rate),
         words::latency(Duration::from_secs_f64(report.usual_median_ms / 1e3)),
         time(report.planned_ms),
