@@ -125,6 +125,8 @@ pub enum Cause {
         canary: Counts,
         stable: Counts,
     },
+    /// Proven good enough for the next weight, before the hold was over.
+    Proven { alpha: f64, margin: f64, requests: u64 },
     /// Too many errors in a row.
     ConsecutiveErrors { errors: u64, limit: u64 },
     /// An analysis did not end well.
@@ -216,6 +218,7 @@ impl From<&event::Cause> for Cause {
                 canary: canary.into(),
                 stable: stable.into(),
             },
+            From::Proven { alpha, margin, requests } => Self::Proven { alpha, margin, requests },
             From::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             From::Analysis { metric, phase, message } => Self::Analysis { metric, phase: phase.to_owned(), message },
             From::NoTraffic { waited } => Self::NoTraffic { waited_ms: waited },
@@ -245,6 +248,7 @@ impl From<Cause> for event::Cause {
                 canary: canary.into(),
                 stable: stable.into(),
             },
+            Cause::Proven { alpha, margin, requests } => Self::Proven { alpha, margin, requests },
             Cause::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             Cause::Analysis { metric, phase, message } => {
                 Self::Analysis { metric, phase: analysis_word(&phase), message }
@@ -301,6 +305,7 @@ mod tests {
             event::Cause::ConsecutiveErrors { errors: 20, limit: 20 },
             event::Cause::Analysis { metric: "p95".into(), phase: "Failed", message: "3 > 2".into() },
             event::Cause::NoTraffic { waited: s(600) },
+            event::Cause::Proven { alpha: 0.05, margin: 0.002, requests: 1_930 },
             event::Cause::Deadline { deadline: s(43_200) },
             event::Cause::Storage("disk full".into()),
         ]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::engine::{
     plan::{Pause, Step},
-    policy::{Policy, RiseWindow},
+    policy::{EarlyPromotion, Policy, RiseWindow},
     weight::Weight,
 };
 
@@ -34,7 +34,9 @@ pub fn policy(canary: &Fields<'_>, report: &mut Report) -> Option<(Policy, Vec<S
     let delay = canary.get("scaleDownDelay").map_or(Some(defaults.scale_down_delay), |at| report.duration(&at, DELAY));
     let rollback = canary.get("rollbackWindow").map_or(Some(defaults.rollback_window), |at| rollback(&at, report));
     let bake = canary.get("bake").map_or(Some(Vec::new()), |at| bake(&at, report));
+    let early = canary.get("promoteEarly").map_or(Ok(None), |at| promote_early(&at, report));
     let policy = Policy {
+        promote_early: early.ok()?,
         windows: windows?,
         abort_ramp: ramp?,
         scale_down_delay: delay?,
@@ -47,6 +49,36 @@ pub fn policy(canary: &Fields<'_>, report: &mut Report) -> Option<(Policy, Vec<S
 /// How long an old version is kept, in seconds as Argo Rollouts writes it.
 pub fn delay_seconds(at: &At<'_>, report: &mut Report) -> Option<Duration> {
     report.whole(at, 0..=DELAY.end().as_secs()).map(Duration::from_secs)
+}
+
+/// Something is wrong, and reported.
+struct Refused;
+
+/// What must be proven for a hold to end early; none when `off`.
+fn promote_early(at: &At<'_>, report: &mut Report) -> Result<Option<EarlyPromotion>, Refused> {
+    let base = EarlyPromotion::default();
+    if let Value::Scalar(_) = at.node.value {
+        let on = Some(base);
+        return report.word(at, &[("off", None), ("false", None), ("on", on), ("true", on)]).ok_or(Refused);
+    }
+    let fields = report.fields(at, &shape::PROMOTE_EARLY).ok_or(Refused)?;
+    let alpha = fields.get("alpha").map_or(Some(base.alpha), |at| risk(&at, 0.5, report));
+    let blast_radius = fields.get("blastRadius").map_or(Some(base.blast_radius), |at| risk(&at, 1.0, report));
+    match (alpha, blast_radius) {
+        (Some(alpha), Some(blast_radius)) => Ok(Some(EarlyPromotion { alpha, blast_radius })),
+        _ => Err(Refused),
+    }
+}
+
+fn risk(at: &At<'_>, max: f64, report: &mut Report) -> Option<f64> {
+    let share = report.share(at)?.ratio();
+    if share > 0.0 && share <= max {
+        return Some(share);
+    }
+    report
+        .error(Code::BadValue, &at.span(), format!("`{}` must be above 0% and at most {}%", at.name, max * 100.0))
+        .help("nothing can be proven without any risk of being wrong, or of doing harm");
+    None
 }
 
 fn rollback(at: &At<'_>, report: &mut Report) -> Option<usize> {

@@ -75,7 +75,9 @@ shapes! {
     } later {}
     CANARY = "services.<name>.strategy.canary" {
         maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline bake abort scaleDownDelay rollbackWindow windows
-    } later { analysis promoteEarly drainTimeout }
+        promoteEarly
+    } later { analysis drainTimeout }
+    PROMOTE_EARLY = "services.<name>.strategy.canary.promoteEarly" { alpha blastRadius } later {}
     BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
     ABORT = "services.<name>.strategy.canary.abort" { ramp } later { capacityGuard }
     WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}

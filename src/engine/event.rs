@@ -151,6 +151,15 @@ pub enum Cause {
         /// Stable over the same time.
         stable: Counts,
     },
+    /// The canary was proven good enough for the next weight before the hold was over.
+    Proven {
+        /// Bound on the probability of this for a canary beyond the margin.
+        alpha: f64,
+        /// How much higher than stable's (times the tolerated ratio) its error rate may be.
+        margin: f64,
+        /// Canary requests since the last change of weight.
+        requests: u64,
+    },
     /// Too many errors in a row.
     ConsecutiveErrors {
         /// Seen.

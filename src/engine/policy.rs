@@ -23,8 +23,26 @@ pub struct Policy {
     pub scale_down_delay: Duration,
     /// How many earlier stables `undo` may go back to at once; older ones take an ordinary rollout.
     pub rollback_window: usize,
+    /// What must be proven for a hold to end early; absent when holds last as long as they say.
+    pub promote_early: Option<EarlyPromotion>,
     /// Most rollouts of this process that go on at the same time, this one included; zero is no limit.
     pub concurrent: usize,
+}
+
+/// `promoteEarly`: how sure one must be, and of what.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EarlyPromotion {
+    /// Bound on the probability that a canary beyond the margin ends a hold early, for each step.
+    pub alpha: f64,
+    /// Failed requests more than stable's, as a share of all traffic at the next weight: the margin of a step is this over
+    /// that weight.
+    pub blast_radius: f64,
+}
+
+impl Default for EarlyPromotion {
+    fn default() -> Self {
+        Self { alpha: 0.05, blast_radius: 0.001 }
+    }
 }
 
 impl Default for Policy {
@@ -34,6 +52,7 @@ impl Default for Policy {
             abort_ramp: Duration::ZERO,
             scale_down_delay: SCALE_DOWN_DELAY,
             rollback_window: ROLLBACK_WINDOW,
+            promote_early: None,
             concurrent: 0,
         }
     }

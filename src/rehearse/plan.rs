@@ -78,11 +78,15 @@ fn planned(plan: &ServicePlan, rate: f64) -> Duration {
     let mut sum = Duration::ZERO;
     for step in &plan.strategy.steps {
         let requests = |count: u64| {
+            // Without weight they never come, and nobody waits for the end of that.
+            if weight == Weight::ZERO {
+                return Duration::ZERO;
+            }
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let seconds = count as f64 / (rate * weight.ratio());
             Duration::try_from_secs_f64(seconds).unwrap_or(PLANNED_MAX).min(PLANNED_MAX)
         };
-        let minimum = if weight == Weight::ZERO { Duration::ZERO } else { requests(needed) };
+        let minimum = requests(needed);
         let takes = match step {
             Step::SetWeight(set) => {
                 weight = *set;

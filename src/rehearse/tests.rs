@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     config,
-    engine::plan::{Guard, OnFailure, OnNoTraffic, Pause, Step},
+    engine::{
+        plan::{Guard, OnFailure, OnNoTraffic, Pause, Step},
+        weight::Weight,
+    },
     words::Style,
 };
 
@@ -210,7 +213,7 @@ fn traffic_follows_the_table_and_a_late_request_counts_where_it_was_routed() {
 
 fn any_step() -> impl Strategy<Value = Step> {
     let weight = prop_oneof![1 => Just(0_u32), 9 => 500_000..=1_000_000_u32]
-        .prop_map(|ppm| Step::SetWeight(crate::engine::weight::Weight::from_ppm(ppm).unwrap()));
+        .prop_map(|ppm| Step::SetWeight(Weight::from_ppm(ppm).unwrap()));
     prop_oneof![
         3 => weight,
         3 => (0..6_u64).prop_map(|seconds| Step::Pause(Pause::For(Duration::from_secs(seconds)))),
@@ -257,6 +260,14 @@ fn recorded_traffic_is_what_a_sound_version_is_like() {
     assert!((report.usual_error_rate - recording.errors()).abs() < 1e-12);
     let shown = text(&report, Style::PLAIN);
     assert!(shown.contains("Traffic of 30,000 recorded requests over 10m: a sound version fails"), "{shown}");
+}
+
+#[test]
+fn requests_that_never_come_do_not_make_a_plan_of_weeks() {
+    let mut plan = sample("serin.yaml");
+    plan.strategy.steps = vec![Step::SetWeight(Weight::ZERO), Step::Pause(Pause::Requests(10))];
+    let script = Script::new(&plan, 100.0).unwrap();
+    assert_eq!((script.times.planned, script.times.horizon), (0, 60_000));
 }
 
 fn any_plan() -> impl Strategy<Value = ServicePlan> {

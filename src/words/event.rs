@@ -68,6 +68,12 @@ pub fn cause(cause: &Cause) -> String {
             stable.map_or_else(|| "stable had no requests".to_owned(), |stable| format!("stable {}", latency(stable))),
         ),
         Cause::ShareTest { metric, canary, stable, .. } => lopsided(metric, *canary, *stable),
+        Cause::Proven { alpha, margin, requests } => format!(
+            "proven within {} of stable by {}, at a risk of {}",
+            limit(*margin),
+            counted(*requests, "canary request"),
+            limit(*alpha),
+        ),
         Cause::ConsecutiveErrors { errors, limit } => {
             format!("{} in a row (the limit is {})", counted(*errors, "error"), number(*limit))
         }
@@ -241,6 +247,10 @@ mod tests {
                 "v2 aborted at 5%: analysis of p95 ended Failed: 612 >= 500",
             ),
             (Cause::NoTraffic { waited: s(600) }, "v2 aborted at 5%: too little traffic to judge it for 10m"),
+            (
+                Cause::Proven { alpha: 0.05, margin: 0.002, requests: 1_930 },
+                "v2 aborted at 5%: proven within 0.2% of stable by 1,930 canary requests, at a risk of 5%",
+            ),
             (Cause::Deadline { deadline: s(43_200) }, "v2 aborted at 5%: not done within its deadline of 12h"),
             (
                 Cause::Person { verb: "abort", actor: "ann".into(), reason: "too slow".into() },

@@ -8,6 +8,7 @@ use serin::engine::{
     memory::{PauseKind, PhaseMemory},
     names::Revision,
     plan::{ErrorRateLimit, OnFailure, OnNoTraffic, Pause, Step, Wish},
+    policy::EarlyPromotion,
     weight::Weight,
 };
 
@@ -59,6 +60,31 @@ fn a_canary_that_fails_half_is_withdrawn_on_its_share_of_the_errors() {
     assert!(matches!(event.cause, Cause::ShareTest { .. }), "{:?}", event.cause);
     assert_eq!((event.weight, world.service().canary), (Weight::ZERO, None));
     assert!(matches!(world.phase(), PhaseMemory::Degraded { .. }));
+}
+
+#[test]
+fn a_hold_ends_early_once_the_canary_is_proven_good_enough_for_the_next_weight() {
+    let early = |blast_radius| {
+        let mut wanted = plan(vec![weight("25%"), hold(3_600), weight("50%"), hold(3_600)]);
+        wanted.strategy.policy.promote_early = Some(EarlyPromotion { alpha: 0.05, blast_radius });
+        wanted
+    };
+    let clean = Traffic { requests: 20, stable_errors: 0, canary_errors: 0 };
+    let (mut world, mut dice) = (World::new(early(0.01)), Dice::new(11));
+    // 1 % of all traffic at 50 % is 2 points of the canary's: some 190 clean requests at 50 a second.
+    world.run(secs(9), clean, &mut dice);
+    assert_eq!(world.canary_weight(), percent("25%"), "what is slow to fail has had no time yet");
+    world.run(secs(30), clean, &mut dice);
+    let event = world.last(EventKind::WeightChanged).expect("on to the next step");
+    let Cause::Proven { alpha, margin, requests } = event.cause else { panic!("{:?}", event.cause) };
+    assert_eq!((event.weight, alpha), (percent("50%"), 0.05));
+    assert!((margin - 0.02).abs() < 1e-12 && (150..2_000).contains(&requests), "{margin} {requests}");
+
+    // Within the share test's patience, but not within the margin: the hold lasts.
+    let worse = Traffic { requests: 20, stable_errors: 20_000, canary_errors: 26_000 };
+    let (mut world, mut dice) = (World::new(early(0.000_1)), Dice::new(12));
+    world.run(secs(600), worse, &mut dice);
+    assert_eq!((world.canary_weight(), world.last(EventKind::Promoted)), (percent("25%"), None));
 }
 
 #[test]

@@ -481,6 +481,9 @@ fields! {
         guard [Map("services.<name>.strategy.canary.guard")] = "the share test, and 20 errors in a row",
             eg "{ errorRate: 2% }":
             "What is watched from the first canary request to the promotion";
+        promoteEarly [Word(&["on", "off", "true", "false"]), Map("services.<name>.strategy.canary.promoteEarly")] = "off",
+            eg "{ alpha: 5%, blastRadius: 0.1% }":
+            "A hold ends sooner once errors and latency are proven good enough for the next weight; needs the share test";
         onNoTraffic [Word(&["wait", "pause", "abort"])] = "wait", eg "wait":
             "What happens when a step does not get its minimum of requests";
         noTrafficFor [Duration] = "10m", eg "10m":
@@ -573,6 +576,13 @@ fields! {
             "The argument's name; conditions see it as `args.limit`";
         value [Text] = "must be given where the template is used", eg "\"500\"":
             "Its value, a text: `asFloat(args.limit)` makes a number of it";
+    }
+    "services.<name>.strategy.canary.promoteEarly" {
+        alpha [Share] = "5%", eg "5%":
+            "How likely a canary beyond the margin may end a hold early, for each step";
+        blastRadius [Share] = "0.1%", eg "0.1%":
+            "Failed requests more than stable's that are tolerated, as a share of all traffic at the next weight; at 5% this "
+            "is a margin of 2 points for the canary, at 50% of 0.2";
     }
     "services.<name>.strategy.canary.guard" {
         errorRate [Share, Map("services.<name>.strategy.canary.guard.errorRate")] = "none", eg "2%":

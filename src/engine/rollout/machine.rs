@@ -32,8 +32,8 @@ const TOO_FEW: &str = "too few requests to judge the canary";
 enum StepState {
     /// Still going on.
     Holds,
-    /// Over.
-    Done,
+    /// Over, for this reason.
+    Done(Cause),
     /// Asks for something else than the next step.
     Interrupts(PauseKind, String, Cause),
     /// The canary is to be withdrawn.
@@ -80,6 +80,10 @@ impl Service {
             _ => None,
         };
         let (weight, version) = (rollout.weight, rollout.target.version.clone());
+        let safe = self.safe_test(at);
+        if let Some(rollout) = self.rollout_mut() {
+            rollout.safe = safe;
+        }
         if weight != before {
             self.weight_changed(log);
         }
@@ -223,9 +227,9 @@ impl Service {
         }
         match self.step_state(log.now) {
             StepState::Holds => {}
-            StepState::Done => {
+            StepState::Done(cause) => {
                 let next = self.next_step();
-                self.enter(next, Cause::Plan, log);
+                self.enter(next, cause, log);
             }
             StepState::Interrupts(kind, reason, cause) => self.pause(kind, reason, cause, log),
             StepState::Withdraws(reason, cause) => self.withdraw(cause, reason, log),
@@ -254,13 +258,18 @@ impl Service {
         let held = now.since(rollout.since);
         match self.plan.strategy.steps.get(rollout.step) {
             Some(Step::Pause(Pause::Person)) => StepState::Holds,
-            Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) if held < *duration => StepState::Holds,
+            Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) if held < *duration => {
+                let early = Some(now).filter(|now| !self.traffic.is_warming(*now));
+                early.and_then(|now| self.proven(rollout, now)).map_or(StepState::Holds, StepState::Done)
+            }
             Some(Step::Pause(_)) if self.traffic.is_warming(now) => StepState::Holds,
             Some(Step::Pause(Pause::Requests(needed))) if canary < *needed => self.lacking(now),
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
             Some(Step::Analysis(_)) => self.analyse(now),
             _ if self.held(rollout.step, now).is_some() => StepState::Holds,
-            None | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::Pause(_)) => StepState::Done,
+            None | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::Pause(_)) => {
+                StepState::Done(Cause::Plan)
+            }
         }
     }
 
@@ -293,7 +302,7 @@ impl Service {
         }
         match phase {
             AnalysisPhase::Running => StepState::Holds,
-            AnalysisPhase::Successful => StepState::Done,
+            AnalysisPhase::Successful => StepState::Done(Cause::Plan),
             AnalysisPhase::Failed => StepState::Withdraws("the analysis failed".to_owned(), cause("Failed")),
             AnalysisPhase::Error => StepState::Withdraws("the analysis ended in error".to_owned(), cause("Error")),
             AnalysisPhase::Inconclusive => {
@@ -307,7 +316,7 @@ impl Service {
     fn restart_analysis(&mut self, now: Timestamp) -> StepState {
         let Some(Step::Analysis(templates)) = self.rollout().and_then(|of| self.plan.strategy.steps.get(of.step))
         else {
-            return StepState::Done;
+            return StepState::Done(Cause::Plan);
         };
         let run = AnalysisRun::start(templates, now);
         if let Some(rollout) = self.rollout_mut() {
@@ -361,6 +370,9 @@ impl Service {
         let portions = watched.clients.add(slots, of_rollout, canary, &standing.stable.version);
         for news in news.iter().chain(&portions) {
             watched.test.add(news);
+            if let Some(safe) = rollout.safe.as_mut() {
+                safe.add(news, watched.test.thresholds());
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod clients;
 mod command;
+mod early;
 mod guard;
 mod leave;
 mod look;

@@ -11,7 +11,7 @@ use crate::engine::{
     memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
     names::{Generation, Revision, VersionName},
     plan::{ServicePlan, Wish},
-    stats::share_test::ShareTest,
+    stats::{safe_test::SafeTest, share_test::ShareTest},
     time::Timestamp,
     weight::Weight,
 };
@@ -77,6 +77,8 @@ pub(super) struct Rollout {
     /// Unpaused time of earlier steps.
     pub(super) spent: Duration,
     pub(super) test: Option<WatchedShares>,
+    /// Whether the canary is good enough for the next weight, where the step may end early.
+    pub(super) safe: Option<SafeTest>,
     pub(super) analysis: Option<AnalysisRun>,
     /// The hold is over but the guard lacks requests since then.
     pub(super) lacking_since: Option<Timestamp>,
@@ -275,6 +277,7 @@ impl Rollout {
             since: now,
             spent: Duration::ZERO,
             test: None,
+            safe: None,
             analysis: None,
             lacking_since: None,
             admitted: false,

@@ -67,6 +67,12 @@ impl SafeTest {
         slow.fold(self.errors.log_e(), f64::min)
     }
 
+    /// What is to be proven.
+    #[must_use]
+    pub const fn margin(&self) -> &Margin {
+        &self.margin
+    }
+
     /// `ln(1/alpha)`.
     #[must_use]
     pub fn threshold(&self) -> f64 {

@@ -149,6 +149,12 @@ impl ShareTest {
         }
     }
 
+    /// Beyond what a request is slow now.
+    #[must_use]
+    pub const fn thresholds(&self) -> &Thresholds {
+        &self.thresholds
+    }
+
     /// Whether slow requests are judged.
     #[must_use]
     pub const fn judges_latency(&self) -> bool {

@@ -69,6 +69,11 @@ enum CauseRecord {
         canary: CountsRecord,
         stable: CountsRecord,
     },
+    Proven {
+        alpha: Float,
+        margin: Float,
+        requests: u64,
+    },
     ConsecutiveErrors {
         errors: u64,
         limit: u64,
@@ -167,6 +172,9 @@ impl From<&Cause> for CauseRecord {
                 canary: (*canary).into(),
                 stable: (*stable).into(),
             },
+            Cause::Proven { alpha, margin, requests } => {
+                Self::Proven { alpha: Float(*alpha), margin: Float(*margin), requests: *requests }
+            }
             Cause::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors: *errors, limit: *limit },
             Cause::Analysis { metric, phase, message } => {
                 Self::Analysis { metric: metric.clone(), phase: (*phase).to_owned(), message: message.clone() }
@@ -198,6 +206,9 @@ impl TryFrom<CauseRecord> for Cause {
                 let metric = metric_word(&metric)?;
                 let (alpha, log_e) = (alpha.0, log_e.0);
                 Self::ShareTest { alpha, log_e, metric, slower_than, canary: canary.into(), stable: stable.into() }
+            }
+            CauseRecord::Proven { alpha, margin, requests } => {
+                Self::Proven { alpha: alpha.0, margin: margin.0, requests }
             }
             CauseRecord::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             CauseRecord::Analysis { metric, phase, message } => {

@@ -114,6 +114,11 @@ fn cause() -> impl Strategy<Value = Cause> {
             message
         }),
         duration().prop_map(|waited| Cause::NoTraffic { waited }),
+        (float(), float(), any::<u64>()).prop_map(|(alpha, margin, requests)| Cause::Proven {
+            alpha,
+            margin,
+            requests
+        }),
         duration().prop_map(|deadline| Cause::Deadline { deadline }),
         any::<String>().prop_map(Cause::Storage),
     ]

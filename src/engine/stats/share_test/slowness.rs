@@ -43,13 +43,13 @@ pub const ALL: [Level; LEVELS] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Thresholds([Option<Edges>; LEVELS]);
 
-/// Slow is a latency in a bucket above these. The canary's edge is rounded up where harm is asked about, and down where
-/// safety is, so that tolerance is never less than asked there, and never more here.
+/// Slow is a latency in a bucket above these: stable's, and the canary's. The canary's edge is rounded up where harm is
+/// asked about, and down where safety is, so that tolerance is never less than asked there, and never more here. For safety
+/// both edges lie a bucket lower: a service that always takes equally long must have requests that are slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Edges {
-    stable: usize,
-    harm: usize,
-    safety: usize,
+    harm: (usize, usize),
+    safety: (usize, usize),
 }
 
 impl Thresholds {
@@ -62,12 +62,13 @@ impl Thresholds {
             let quantile = Some(stable).filter(|seen| seen.counts.requests >= level.requests);
             let Some(quantile) = quantile.and_then(|seen| seen.quantile(level.quantile)) else { continue };
             let at = quantile * level.factor;
-            let tolerated = at.mul_f64(tolerance.relative).saturating_add(tolerance.absolute);
-            let margin = tolerated * level.margin;
+            let tolerated = |at: Duration| at.mul_f64(tolerance.relative).saturating_add(tolerance.absolute);
+            let bucket = bucket_of(at);
+            let below = bucket.saturating_sub(1);
+            let margin = tolerated(upper_edge(below)) * level.margin;
             *edges = Some(Edges {
-                stable: bucket_of(at),
-                harm: bucket_of(at.saturating_add(tolerated)),
-                safety: bucket_of(at.saturating_add(margin)).saturating_sub(1),
+                harm: (bucket, bucket_of(at.saturating_add(tolerated(at)))),
+                safety: (below, bucket_of(upper_edge(below).saturating_add(margin)).saturating_sub(1)),
             });
         }
         renewed
@@ -76,14 +77,14 @@ impl Thresholds {
     /// Beyond what a canary request is slow at this level; none while it is not known.
     #[must_use]
     pub fn of_canary(&self, level: usize) -> Option<Duration> {
-        Some(upper_edge((*self.0.get(level)?)?.harm))
+        Some(upper_edge((*self.0.get(level)?)?.harm.1))
     }
 
     /// Requests and the slow ones among them at this level, the canary's and stable's; none while it is not known.
     #[must_use]
     pub fn count(&self, level: usize, canary: &LatencyCounts, stable: &LatencyCounts) -> Option<(Counts, Counts)> {
-        let edges = (*self.0.get(level)?)?;
-        Some((beyond(edges.harm, canary), beyond(edges.stable, stable)))
+        let (of_stable, of_canary) = (*self.0.get(level)?)?.harm;
+        Some((beyond(of_canary, canary), beyond(of_stable, stable)))
     }
 
     /// The same for the question whether the canary is safe.
@@ -94,8 +95,8 @@ impl Thresholds {
         canary: &LatencyCounts,
         stable: &LatencyCounts,
     ) -> Option<(Counts, Counts)> {
-        let edges = (*self.0.get(level)?)?;
-        Some((beyond(edges.safety, canary), beyond(edges.stable, stable)))
+        let (of_stable, of_canary) = (*self.0.get(level)?)?.safety;
+        Some((beyond(of_canary, canary), beyond(of_stable, stable)))
     }
 }
 
