@@ -111,6 +111,7 @@ fn full(state: AdminState, gate: Arc<gate::Gate>, closing: watch::Receiver<bool>
         .route("/history", get(read::history_of_all))
         .route("/events", get(stream::events))
         .route("/config", get(read::config))
+        .route("/openapi.json", get(read::openapi))
         .route("/reload", post(act::reload));
     let router = Router::new()
         .nest("/api/v1", api)

@@ -78,6 +78,11 @@ pub(super) async fn config(State(inside): State<Arc<Inside>>) -> Response {
     document(config_status(&inside.outside.handle.config()))
 }
 
+/// `GET openapi.json`: all of this as OpenAPI describes it.
+pub(super) async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("openapi.json")).into_response()
+}
+
 /// `GET /` as text.
 pub(super) fn front_page(inside: &Inside) -> Response {
     let view = inside.outside.handle.view();
@@ -101,6 +106,7 @@ GET   /api/v1/services/{service}/history?limit=
 GET   /api/v1/history?limit=
 GET   /api/v1/events?service=                      (server-sent events)
 GET   /api/v1/config
+GET   /api/v1/openapi.json                          (what each takes and gives)
 POST  /api/v1/services/{service}/{start|promote|pause|resume|abort|retry|undo|set-weight}
 POST  /api/v1/reload
 GET   /metrics, /metrics/compat, /healthz, /readyz

@@ -292,3 +292,77 @@ fn going_down_ends_streams_and_idle_connections() {
     assert_eq!(live.next(), None);
     assert_eq!(idle.read_line(&mut String::new()).unwrap(), 0);
 }
+
+/// The routes under `/api/v1`, as the router's source has them.
+fn routes() -> Vec<(String, String)> {
+    let source = include_str!("../../src/admin/mod.rs");
+    let api = source.split_once("let api = Router::new()").unwrap().1.split(';').next().unwrap();
+    let routes = api.split(".route(\"").skip(1).map(|route| {
+        let (path, handler) = route.split_once("\", ").unwrap();
+        (path.to_owned(), handler.split('(').next().unwrap().to_owned())
+    });
+    routes.collect()
+}
+
+/// Fields of an answer that its schema does not know, or that it must have and has not.
+fn misfits(at: &str, value: &serde_json::Value, schema: &serde_json::Value, all: &serde_json::Value) -> Vec<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        return misfits(at, value, &all[name.rsplit('/').next().unwrap()], all);
+    }
+    if let Some(items) = value.as_array() {
+        return items.iter().flat_map(|item| misfits(&format!("{at}[]"), item, &schema["items"], all)).collect();
+    }
+    let (Some(fields), Some(known)) = (value.as_object(), schema["properties"].as_object()) else { return Vec::new() };
+    let mut found: Vec<String> = Vec::new();
+    for required in schema["required"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str) {
+        if !fields.contains_key(required) {
+            found.push(format!("{at}.{required} is absent"));
+        }
+    }
+    for (name, field) in fields {
+        match known.get(name) {
+            Some(schema) => found.extend(misfits(&format!("{at}.{name}"), field, schema, all)),
+            None if schema["additionalProperties"] == true => {}
+            None => found.push(format!("{at}.{name} is not described")),
+        }
+    }
+    found
+}
+
+#[test]
+fn the_description_has_every_route_and_every_field() {
+    let stage = Stage::new(vec![stage::progressing()], stage::aborted_history(), Setting::default());
+    let description = stage.get("/api/v1/openapi.json").json();
+    let described: Vec<(String, String)> = description["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys().filter(|key| *key != "parameters");
+            methods.map(move |method| (path.clone(), method.clone()))
+        })
+        .collect();
+    let mut routes = routes();
+    routes.sort();
+    assert_eq!(described, routes);
+    let schemas = &description["components"]["schemas"];
+    for (path, schema) in [
+        ("/services", "ServiceList"),
+        ("/services/web", "ServiceStatus"),
+        ("/services/web/why", "Why"),
+        ("/services/web/history", "History"),
+        ("/history", "History"),
+        ("/config", "Config"),
+        ("/nothing", "Error"),
+    ] {
+        let answer = stage.get(&format!("/api/v1{path}")).json();
+        assert_eq!(misfits(path, &answer, &schemas[schema], schemas), [""; 0]);
+    }
+    let reply = stage.post("/api/v1/services/web/abort", "{\"reason\":\"a\"}").json();
+    assert_eq!(misfits("abort", &reply, &schemas["CommandReply"], schemas), [""; 0]);
+    let unknown = stage.post("/api/v1/services/web/explode", "").json();
+    let said = unknown["error"]["message"].as_str().unwrap().rsplit_once("there are ").unwrap().1.to_owned();
+    let verbs = &description["paths"]["/services/{service}/{verb}"]["parameters"][1]["schema"]["enum"];
+    let verbs: Vec<_> = verbs.as_array().unwrap().iter().filter_map(serde_json::Value::as_str).collect();
+    assert_eq!(said.replace(" and ", ", ").split(", ").collect::<Vec<_>>(), verbs);
+}

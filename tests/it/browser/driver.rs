@@ -148,6 +148,12 @@ impl Browser {
         self.post("/goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
     }
 
+    /// What is seen of the page, as PNG.
+    pub fn picture(&self) -> Vec<u8> {
+        use base64::{Engine as _, engine::general_purpose::STANDARD};
+        STANDARD.decode(self.get("/screenshot").as_str().unwrap()).unwrap()
+    }
+
     /// Everything that the console said of warnings and errors.
     pub fn console(&self) -> Vec<String> {
         let lines = self.post("/se/log", json!({ "type": "browser" }));

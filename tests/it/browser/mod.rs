@@ -179,3 +179,68 @@ fn names_are_there(browser: &Browser, stage: &Stage) {
     let language = browser.run("return [document.documentElement.lang, document.title]");
     assert_eq!(language, json!(["en", "web: Progressing \u{b7} Serin"]));
 }
+
+/// Twelve minutes of two versions, of which the canary came to 5 %: the same each time.
+fn fill(stage: &Stage) {
+    use serin::engine::{
+        names::{Generation, ServiceName},
+        samples::{Counts, FailedBuckets, Samples, SlotSamples},
+        stats::latency::{LatencyCounts, bucket_of},
+        time::Timestamp,
+    };
+    let mut trail = stage.shared.trail.lock().unwrap();
+    let mut noise = 7_u64;
+    let mut next = |below: u64| {
+        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (noise >> 33) % below
+    };
+    for ago in (0..720_u64).rev() {
+        let canary = match ago {
+            0..48 => 8,
+            48..691 => 2,
+            _ => 0,
+        };
+        for (name, requests, slower) in [("v1", 150, 0), ("v2", canary, 6)] {
+            let errors = u64::from(next(1_000) < requests);
+            let mut latency: Vec<_> = (0..requests)
+                .map(|_| {
+                    let (usual, rare) = (22 + slower + next(40), if next(80) == 0 { 60 + next(90) } else { 0 });
+                    (u16::try_from(bucket_of(std::time::Duration::from_millis(usual + rare))).unwrap(), 1)
+                })
+                .collect();
+            latency.sort_unstable();
+            let slot = SlotSamples {
+                service: ServiceName::new("web").unwrap(),
+                version: stage::version(name),
+                weight_generation: Generation(1),
+                sampled: Counts { requests, errors: errors.min(requests) },
+                sticky: Counts::default(),
+                sticky_failed: FailedBuckets::default(),
+                latency: LatencyCounts(latency),
+                longest_error_run: 0,
+            };
+            let at = Timestamp::from_millis(stage::NOW - ago * 1_000);
+            trail.add(at, &Samples { slots: vec![slot] });
+        }
+    }
+}
+
+/// The README's is taken by `SERIN_PICTURE=src/guide/dashboard.png cargo test --test it a_picture`.
+#[test]
+fn a_picture_can_be_taken_of_it() {
+    let Some(browser) = Browser::start(true) else { return };
+    let stage = Stage::progressing();
+    fill(&stage);
+    browser.chromium(
+        "Emulation.setDeviceMetricsOverride",
+        &json!({ "width": 1200, "height": 720, "deviceScaleFactor": 1, "mobile": false }),
+    );
+    browser.chromium("Emulation.setScrollbarsHidden", &json!({ "hidden": true }));
+    browser.open(&format!("http://{}/", stage.address));
+    browser.wait_for("#curves", "v2");
+    let picture = browser.picture();
+    assert!(picture.starts_with(b"\x89PNG") && picture.len() <= 150 * 1024, "{}", picture.len());
+    if let Some(file) = std::env::var_os("SERIN_PICTURE") {
+        std::fs::write(file, picture).unwrap();
+    }
+}
