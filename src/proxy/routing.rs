@@ -14,7 +14,8 @@ use super::{
 use crate::{
     engine::{
         endpoint::Endpoint,
-        names::ServiceName,
+        failure::DeadCanary,
+        names::{Role, ServiceName},
         request::RequestView,
         route::{Action, Route},
         split::{Assignment, Bucket, Reason},
@@ -136,6 +137,13 @@ impl Choice {
         let version = routing.service(service)?.stable;
         let endpoint = routing.services.get(service)?.get(version)?.next()?;
         Some(Self { routing: Rc::clone(routing), service, version, endpoint, ..self.clone() })
+    }
+
+    /// Who answers if this version cannot be connected to: stable, for a canary that may have a stand-in.
+    pub(super) fn stand_in(&self, routing: &Rc<Routing>) -> Option<Self> {
+        let is_replaceable =
+            self.version().role == Role::Canary && self.service().failure.dead_canary == DeadCanary::Stable;
+        if is_replaceable { self.of_stable(routing) } else { None }
     }
 
     /// Another endpoint of the same version, or the same where there is but one.

@@ -23,6 +23,7 @@ use super::{
     spare::Desk,
 };
 use crate::engine::{
+    failure,
     split::{self, Claims, Reason},
     table::Timeouts,
 };
@@ -130,10 +131,27 @@ impl Exchange<'_> {
         loop {
             let mut sent = match link {
                 Ok(link) => link,
-                Err(NoLink::Failed(failure)) => return Err(Stop::Failed(outcome, failure)),
+                Err(NoLink::Failed(failure)) => {
+                    // Stable answers for a canary that cannot be connected to: nothing was sent.
+                    let Some(stable) = outcome.choice().stand_in(&self.worker.routing()) else {
+                        return Err(Stop::Failed(outcome, failure));
+                    };
+                    outcome.choice().log_failure(failure.ending, &failure.cause);
+                    let mut candidate = Candidate::again(stable, outcome.superseded(Some(failure.ending)));
+                    candidate.count(failure::Next::FallBack);
+                    link = match self.pooled(&candidate.choice) {
+                        Some(link) => Ok(link),
+                        None => self.connect(client, &mut candidate.choice, true).await,
+                    };
+                    outcome = candidate.settle();
+                    if matches!(link, Err(NoLink::Leave)) {
+                        return Err(Stop::Failed(outcome, failure));
+                    }
+                    continue;
+                }
                 Err(NoLink::Gone | NoLink::Leave) => return Err(Stop::Gone),
             };
-            let may_repeat = sent.is_reused && !self.traits.has_body && self.traits.is_idempotent;
+            let may_repeat = sent.is_reused && self.traits.is_idempotent;
             outcome.sending();
             let unanswered = match self.head(client, &mut sent, &outcome).await {
                 Waited::Answered(Ok(head)) => {

@@ -74,11 +74,9 @@ struct Ready {
 
 /// What its way depends on.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 struct Traits {
     /// Bytes of it in the inbox.
     whole: usize,
-    has_body: bool,
     is_head: bool,
     is_idempotent: bool,
     closes: bool,
@@ -128,13 +126,8 @@ fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcom
     let assignment = split::assign(service, &request.claims, || worker.draw());
     let choice = Choice::new(&routing, 0, assignment).ok_or(FastPathOutcome::Table)?;
     let whole = request.whole();
-    let traits = Traits {
-        whole,
-        has_body: request.body > 0,
-        is_head: request.is_head,
-        is_idempotent: request.is_idempotent,
-        closes: request.closes,
-    };
+    let traits =
+        Traits { whole, is_head: request.is_head, is_idempotent: request.is_idempotent, closes: request.closes };
     out.extend_from_slice(&inbox[request.head..whole]);
     client.watch_behind(whole);
     Ok(Some(Ready { stream, choice, claims: request.claims, traits }))

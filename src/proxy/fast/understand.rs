@@ -5,7 +5,7 @@ use crate::{
     engine::{
         assign::ForceRule,
         endpoint::{Endpoint, UpstreamHttp},
-        failure::{DeadCanary, FailurePlan, Retry},
+        failure::{FailurePlan, Retry},
         filter::BothWays,
         sticky::{StickyBy, StickyRule},
         table::{ServiceTable, Table, VersionTable},
@@ -65,8 +65,8 @@ fn is_never_tried_again(retry: &Retry, versions: &[VersionTable]) -> bool {
 
 /// Which answers are errors is the recorder's business.
 fn understands_failure(plan: &FailurePlan, has_canary: bool) -> bool {
-    let FailurePlan { count_as_error: _, rescue, dead_canary } = plan;
-    !has_canary || (rescue.is_none() && *dead_canary == DeadCanary::Fail)
+    let FailurePlan { count_as_error: _, rescue, dead_canary: _ } = plan;
+    !has_canary || rescue.is_none()
 }
 
 fn understands_force(rule: &ForceRule) -> bool {
