@@ -12,6 +12,7 @@ pub mod guide;
 pub mod import;
 pub mod measure;
 pub mod outbound;
+pub mod provider;
 pub mod proxy;
 pub mod publish;
 pub mod rehearse;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::engine::{
+    analysis::{ask::RunKind, measurement, run::AnalysisPhase},
     event::EventKind,
     names::{Role, ServiceName, VersionName},
     time::Timestamp,
@@ -200,5 +201,32 @@ impl Word for Unit {
     }
     fn read(text: &str) -> Option<Self> {
         [Self::Ratio, Self::Seconds, Self::LogEvidence, Self::Count].into_iter().find(|known| known.show() == text)
+    }
+}
+
+impl Word for RunKind {
+    fn show(&self) -> String {
+        self.as_str().to_owned()
+    }
+    fn read(text: &str) -> Option<Self> {
+        [Self::Step, Self::Background].into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+impl Word for AnalysisPhase {
+    fn show(&self) -> String {
+        self.as_str().to_owned()
+    }
+    fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+impl Word for measurement::Verdict {
+    fn show(&self) -> String {
+        self.as_str().to_owned()
+    }
+    fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
     }
 }

@@ -71,7 +71,9 @@ pub struct ReloadReply {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
     /// There is no such verb.
-    #[error("there is no verb `{0}`; there are start, promote, pause, resume, abort, retry, undo and set-weight")]
+    #[error(
+        "there is no verb `{0}`; there are start, promote, pause, resume, abort, retry, undo, set-weight and terminate"
+    )]
     UnknownVerb(String),
     /// The verb needs a field that is not there.
     #[error("`{verb}` needs `{field}`")]
@@ -133,6 +135,7 @@ impl CommandRequest {
             "resume" => self.only("resume", &[]).map(|()| Verb::Resume),
             "abort" => self.only("abort", &[]).map(|()| Verb::Abort),
             "retry" => self.only("retry", &[]).map(|()| Verb::Retry),
+            "terminate" => self.only("terminate", &[]).map(|()| Verb::Terminate),
             "undo" => {
                 self.only("undo", &["toRevision"])?;
                 Ok(Verb::Undo { to: self.to_revision.map(Revision) })
@@ -219,6 +222,7 @@ mod tests {
             ("resume", "{}", Verb::Resume),
             ("abort", "{}", Verb::Abort),
             ("retry", "{}", Verb::Retry),
+            ("terminate", "{}", Verb::Terminate),
             ("undo", "{}", Verb::Undo { to: None }),
             ("undo", r#"{"toRevision":3}"#, Verb::Undo { to: Some(Revision(3)) }),
             ("set-weight", r#"{"weight":"0.25%"}"#, Verb::SetWeight("2500ppm".parse().unwrap())),

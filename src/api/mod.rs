@@ -3,6 +3,7 @@
 //! Field names are camelCase. Times are RFC 3339 in UTC; durations are numbers of milliseconds in fields that end in
 //! `Ms`; shares are in `0..1`; weights are parts per million beside their text. A client ignores fields it does not know.
 
+mod analysis;
 mod codec;
 mod command;
 mod config;
@@ -12,6 +13,7 @@ mod status;
 
 use serde::{Deserialize, Serialize};
 
+pub use analysis::{AnalysisRun, Measurement, MetricResult};
 pub use command::{BadRequest, CommandReply, CommandRequest, REASON_BYTES_MAX, ReloadReply};
 pub use config::ConfigStatus;
 pub use error::{ErrorBody, ErrorDetail};

@@ -1,10 +1,10 @@
 //! Services, their rollouts and their versions on the wire: everything of the engine's view.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigStatus, Event, codec};
+use super::{AnalysisRun, ConfigStatus, Event, codec};
 use crate::engine::{
     event,
     names::{Generation, Revision, Role, ServiceName, VersionName},
@@ -86,6 +86,9 @@ pub struct Service {
     /// The latest event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_event: Option<Event>,
+    /// Analysis runs, the latest last: those that ended (bounded), then those that go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub analysis_runs: Vec<AnalysisRun>,
 }
 
 /// A running rollout.
@@ -230,6 +233,7 @@ impl Service {
             rollout: service.rollout.as_ref().map(Rollout::from),
             versions: service.versions.iter().map(Version::from).collect(),
             last_event: service.last_event.as_ref().map(event),
+            analysis_runs: service.analysis_runs.iter().map(|run| AnalysisRun::from(&**run)).collect(),
         }
     }
 }
@@ -246,6 +250,7 @@ impl From<Service> for view::ServiceView {
             rollout: service.rollout.map(Into::into),
             versions: service.versions.into_iter().map(Into::into).collect(),
             last_event: service.last_event.map(Into::into),
+            analysis_runs: service.analysis_runs.into_iter().map(|run| Arc::new(run.into())).collect(),
         }
     }
 }
@@ -429,6 +434,7 @@ mod tests {
                 p99: None,
             }],
             last_event: None,
+            analysis_runs: Vec::new(),
         }
     }
 

@@ -197,3 +197,10 @@ Examples:
   serin retry --reason \"database was down\"")]
     RetryArgs, "retry"
 );
+bare_verb!(
+    /// Ends the analyses that are running; the rollout goes on without their verdict
+    #[command(after_help = "\
+Examples:
+  serin terminate --reason \"the dashboard's query is wrong\"")]
+    TerminateArgs, "terminate"
+);

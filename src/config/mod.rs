@@ -18,6 +18,7 @@ mod mask;
 mod message;
 pub mod notify;
 mod policy;
+mod provider;
 mod report;
 mod route;
 mod sarif;
@@ -30,6 +31,7 @@ mod substitute;
 mod suggest;
 mod summary;
 mod template;
+mod text;
 pub mod watch;
 #[cfg(test)]
 mod whole;

@@ -100,6 +100,12 @@ pub fn human(duration: Duration) -> String {
 
 const UNITS: [(&str, u128); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
+/// Reads a duration as it is written anywhere in a file.
+#[must_use]
+pub fn span(text: &str) -> Option<Duration> {
+    duration(text).ok()
+}
+
 /// Digits only: `+5` is a number to Rust, but not to people.
 fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()

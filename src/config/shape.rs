@@ -75,8 +75,8 @@ shapes! {
     } later {}
     CANARY = "services.<name>.strategy.canary" {
         maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline bake abort scaleDownDelay rollbackWindow windows
-        promoteEarly
-    } later { analysis drainTimeout }
+        promoteEarly analysis
+    } later { drainTimeout }
     PROMOTE_EARLY = "services.<name>.strategy.canary.promoteEarly" { alpha blastRadius } later {}
     BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
     ABORT = "services.<name>.strategy.canary.abort" { ramp } later { capacityGuard }
@@ -89,9 +89,16 @@ shapes! {
     PREVIEW = "services.<name>.strategy.blueGreen.preview" { header } later {}
     PREVIEW_HEADER = "services.<name>.strategy.blueGreen.preview.header" { name exact prefix regex } later {}
     PAUSE = "services.<name>.strategy.canary.steps[].pause" { duration requests } later {}
-    ANALYSIS = "services.<name>.strategy.canary.steps[].analysis" { templates args } later {}
-    TEMPLATE_REF = "services.<name>.strategy.canary.steps[].analysis.templates[]" { templateName } later {}
-    ARG = "services.<name>.strategy.canary.steps[].analysis.args[]" { name value } later { valueFrom }
+    BACKGROUND = "services.<name>.strategy.canary.analysis" { templates args dryRun measurementRetention startingStep }
+        later { analysisRunMetadata }
+    ANALYSIS = "services.<name>.strategy.canary.steps[].analysis" { templates args dryRun measurementRetention }
+        later { analysisRunMetadata }
+    TEMPLATE_REF = "services.<name>.strategy.canary.steps[].analysis.templates[]" { templateName } later { clusterScope }
+    ARG = "services.<name>.strategy.canary.steps[].analysis.args[]" { name value valueFrom } later {}
+    VALUE_FROM = "services.<name>.strategy.canary.steps[].analysis.args[].valueFrom" { env file podTemplateHashValue }
+        later { secretKeyRef fieldRef }
+    DRY_RUN = "analysisTemplates.<name>.dryRun[]" { metricName } later {}
+    RETENTION = "analysisTemplates.<name>.measurementRetention[]" { metricName limit } later {}
     GUARD = "services.<name>.strategy.canary.guard" { errorRate latency versusStable consecutiveErrors warmup onFailure }
         later {}
     WARMUP = "services.<name>.strategy.canary.guard.warmup" { errors latency } later {}
@@ -100,14 +107,51 @@ shapes! {
     VERSUS_STABLE = "services.<name>.strategy.canary.guard.versusStable" { alpha errors latency minBadSeconds } later {}
     TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.errors" { relative absolute } later {}
     LATENCY_TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.latency" { relative absolute } later {}
-    TEMPLATE = "analysisTemplates.<name>" { args metrics } later {}
+    TEMPLATE = "analysisTemplates.<name>" { args metrics templates dryRun measurementRetention } later {}
     METRIC = "analysisTemplates.<name>.metrics[]" {
         name interval initialDelay count failureLimit inconclusiveLimit consecutiveErrorLimit consecutiveSuccessLimit
         successCondition failureCondition provider
     } later {}
-    PROVIDER = "analysisTemplates.<name>.metrics[].provider" { serin }
-        later { prometheus web job exec datadog cloudWatch newRelic graphite influxdb wavefront skywalking kayenta plugin }
+    PROVIDER = "analysisTemplates.<name>.metrics[].provider" {
+        serin prometheus web exec datadog newRelic graphite influxdb cloudWatch
+    } later { job wavefront skywalking kayenta plugin }
     SERIN = "analysisTemplates.<name>.metrics[].provider.serin" { version window } later {}
+    PROMETHEUS = "analysisTemplates.<name>.metrics[].provider.prometheus" {
+        address query rangeQuery timeout headers bearerToken basicAuth ca insecure
+    } later { authentication }
+    RANGE_QUERY = "analysisTemplates.<name>.metrics[].provider.prometheus.rangeQuery" { start end step } later {}
+    WEB = "analysisTemplates.<name>.metrics[].provider.web" {
+        url method headers body jsonBody jsonPath timeoutSeconds bearerToken basicAuth ca insecure
+    } later { authentication }
+    EXEC = "analysisTemplates.<name>.metrics[].provider.exec" { command env timeout } later {}
+    HEADER = "analysisTemplates.<name>.metrics[].provider.web.headers[]" { key value } later {}
+    BASIC_AUTH = "analysisTemplates.<name>.metrics[].provider.web.basicAuth" { username password } later {}
+    DATADOG = "analysisTemplates.<name>.metrics[].provider.datadog" {
+        address apiKey appKey apiVersion interval query queries formula aggregator timeout
+    } later { secretRef }
+    NEW_RELIC = "analysisTemplates.<name>.metrics[].provider.newRelic" { address apiKey accountId region query timeout }
+        later { profile }
+    GRAPHITE = "analysisTemplates.<name>.metrics[].provider.graphite" {
+        address query timeout headers bearerToken basicAuth ca insecure
+    } later {}
+    INFLUXDB = "analysisTemplates.<name>.metrics[].provider.influxdb" {
+        address org authToken query timeout headers ca insecure
+    } later { profile }
+    CLOUD_WATCH = "analysisTemplates.<name>.metrics[].provider.cloudWatch" {
+        address region accessKeyId secretAccessKey sessionToken interval metricDataQueries timeout
+    } later {}
+    DATA_QUERY = "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[]" {
+        id expression label metricStat period returnData
+    } later {}
+    METRIC_STAT = "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat" {
+        metric period stat unit
+    } later {}
+    CLOUD_METRIC = "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat.metric" {
+        namespace metricName dimensions
+    } later {}
+    DIMENSION = "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat.metric.dimensions[]" {
+        name value
+    } later {}
 }
 
 /// Where else a field of this name belongs.

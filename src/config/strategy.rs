@@ -80,7 +80,15 @@ fn held(weights: Vec<Weight>, hold: Duration) -> Vec<Step> {
 /// Steps and guard, with the defaults of all else.
 pub fn with_defaults(steps: Vec<Step>, guard: Guard) -> Strategy {
     let policy = Policy::default();
-    Strategy { steps, guard, on_no_traffic: OnNoTraffic::Wait, no_traffic_for: NO_TRAFFIC_FOR, deadline: None, policy }
+    Strategy {
+        steps,
+        guard,
+        on_no_traffic: OnNoTraffic::Wait,
+        no_traffic_for: NO_TRAFFIC_FOR,
+        deadline: None,
+        analysis: None,
+        policy,
+    }
 }
 
 /// `[1%, 5%, 25%, 50%]`: rising, above nothing, the last one at most everything.
@@ -124,6 +132,8 @@ fn canary(at: &At<'_>, templates: &Templates<'_>, versions: &[&str], report: &mu
     let no_traffic_for = fields.get("noTrafficFor").map_or(Some(NO_TRAFFIC_FOR), |at| report.duration(&at, range));
     let range = Duration::from_secs(1)..=DAY * 366;
     let deadline = fields.get("deadline").map(|at| report.duration(&at, range));
+    let known = steps.as_ref().map_or(STEPS_MAX, Vec::len);
+    let analysis = fields.get("analysis").map(|at| templates.background(&at, versions, known, report));
     let policy = policy::policy(&fields, report);
     max?;
     let (policy, bake) = policy?;
@@ -132,6 +142,7 @@ fn canary(at: &At<'_>, templates: &Templates<'_>, versions: &[&str], report: &mu
     Some(Strategy {
         steps,
         policy,
+        analysis: analysis.map_or(Some(None), |analysis| analysis.map(Some))?,
         guard: guard?,
         on_no_traffic: on_no_traffic?,
         no_traffic_for: no_traffic_for?,

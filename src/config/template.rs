@@ -1,32 +1,33 @@
-//! Analysis templates and the steps that use them.
-//! Refuses metrics that could never fail or never end where Argo Rollouts accepts them, and arguments nobody declared.
+//! Analysis templates, and the steps and backgrounds that use them.
+//! Refuses metrics that could never fail or never end where Argo Rollouts accepts them, arguments nobody declared, and
+//! rules that hit no metric.
 
-use std::{cell::RefCell, collections::HashSet, ops::RangeInclusive, time::Duration};
+mod args;
+mod metric;
+mod rules;
+
+use std::{cell::RefCell, collections::HashSet, path::Path};
 
 use super::{
-    diagnostic::{Code, Span},
-    report::{At, Fields, Problem, Report},
-    service, shape, suggest,
-    yaml::Value,
+    diagnostic::Code,
+    provider::Place,
+    report::{At, Fields, Report},
+    service, shape,
 };
 use crate::engine::{
     analysis::{
         Template,
-        condition::Condition,
+        ask::Text,
         template::{Arm, MetricPlan, Provider},
     },
-    names::VersionName,
+    plan::BackgroundAnalysis,
 };
+use args::Arg;
+use metric::Metric;
+use rules::Rules;
 
-/// Most templates of a file, metrics of a template, and arguments of either.
+/// Most templates of a file, metrics of a template or of a run, and arguments of either.
 pub const TEMPLATES_MAX: usize = 100;
-
-const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
-const DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(24);
-const WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
-const WINDOW_DEFAULT: Duration = Duration::from_mins(1);
-/// As in Argo Rollouts.
-const CONSECUTIVE_ERRORS: u32 = 4;
 
 /// All templates of the file.
 #[derive(Debug, Default)]
@@ -40,68 +41,87 @@ pub struct Templates<'a> {
 #[derive(Debug)]
 struct Draft<'a> {
     at: At<'a>,
-    /// Name and default.
-    args: Vec<(String, Option<String>)>,
+    args: Vec<Arg>,
     metrics: Vec<Metric<'a>>,
+    /// Where other templates are named.
+    nested: Vec<(String, At<'a>)>,
+    rules: Rules,
 }
 
-/// A metric and what can be checked only where it is used.
-#[derive(Debug)]
-struct Metric<'a> {
-    plan: MetricPlan,
-    span: Span,
-    /// Where a version is named.
-    version: Option<At<'a>>,
+/// Where templates are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Step,
+    Background,
 }
 
-/// Reads `analysisTemplates`.
-pub fn templates<'a>(at: &At<'a>, report: &mut Report) -> Templates<'a> {
+/// Reads `analysisTemplates`; files named there are relative to `folder`.
+pub fn templates<'a>(at: &At<'a>, folder: &Path, report: &mut Report) -> Templates<'a> {
     let entries = report.entries(at).unwrap_or_default();
     if entries.len() > TEMPLATES_MAX {
         let message = format!("a file has at most {TEMPLATES_MAX} analysis templates; these are {}", entries.len());
         report.error(Code::TooLarge, &at.key_span, message);
     }
-    let mut drafts = Vec::new();
-    for field in entries.into_iter().take(TEMPLATES_MAX) {
+    let drafts = entries.into_iter().take(TEMPLATES_MAX).map(|field| {
         let entry = at.entry(field);
         service::key(&entry.name, &entry.key_span, report);
-        let (args, metrics) = match report.fields(&entry, &shape::TEMPLATE) {
-            None => (Vec::new(), Vec::new()),
-            Some(fields) => {
-                let args = fields.get("args").map(|at| args(&at, report)).unwrap_or_default();
-                let metrics = fields.need(report, "metrics", "give the template at least one metric");
-                let metrics = metrics.map(|at| metrics_of(&at, &args, report)).unwrap_or_default();
-                (args, metrics)
-            }
-        };
-        let args = args.into_iter().map(|arg| (arg.name, arg.value)).collect();
-        drafts.push(Draft { at: entry, args, metrics });
-    }
-    Templates { drafts, used: RefCell::default() }
+        draft(entry, folder, report)
+    });
+    let templates = Templates { drafts: drafts.collect(), used: RefCell::default() };
+    templates.check_nesting(report);
+    templates
 }
 
-impl Templates<'_> {
+fn draft<'a>(at: At<'a>, folder: &Path, report: &mut Report) -> Draft<'a> {
+    let none = |at| Draft { at, args: Vec::new(), metrics: Vec::new(), nested: Vec::new(), rules: Rules::default() };
+    let Some(fields) = report.fields(&at, &shape::TEMPLATE) else { return none(at) };
+    let args = fields.get("args").map(|at| args::args(&at, folder, report)).unwrap_or_default();
+    let names: Vec<&str> = args.iter().map(|arg| &*arg.name).collect();
+    let place = Place { declared: &names, folder };
+    let nested = fields.get("templates").map(|at| nested(&at, report)).unwrap_or_default();
+    let metrics = if fields.get("metrics").is_none() && !nested.is_empty() {
+        Vec::new()
+    } else {
+        let metrics = fields.need(report, "metrics", "give the template at least one metric");
+        metrics.map(|at| metric::metrics(&at, place, report)).unwrap_or_default()
+    };
+    let rules = rules::rules(&fields, report);
+    drop(names);
+    Draft { at, args, metrics, nested, rules }
+}
+
+fn nested<'a>(at: &At<'a>, report: &mut Report) -> Vec<(String, At<'a>)> {
+    let items = report.items(at, TEMPLATES_MAX).unwrap_or_default();
+    let names = items.iter().filter_map(|item| {
+        let fields = report.fields(item, &shape::TEMPLATE_REF)?;
+        let name = fields.need(report, "templateName", "name a template: `templateName: latency`")?;
+        Some((report.filled(&name, "the name of a template")?, name))
+    });
+    names.collect()
+}
+
+impl<'a> Templates<'a> {
     /// An analysis step: each template with its arguments filled in.
     pub fn analysis(&self, at: &At<'_>, versions: &[&str], report: &mut Report) -> Option<Vec<Template>> {
         let fields = report.fields(at, &shape::ANALYSIS)?;
-        let mut given = fields.get("args").map(|at| args(&at, report)).unwrap_or_default();
-        let help = "say which templates to run: `templates: [{ templateName: latency }]`";
-        let list = fields.need(report, "templates", help)?;
-        let mut drafts: Vec<(&Draft<'_>, At<'_>)> = Vec::new();
-        for item in report.items(&list, TEMPLATES_MAX)? {
-            let Some((draft, name)) = self.reference(&item, report) else { continue };
-            if drafts.iter().any(|(other, _)| other.at.name == draft.at.name) {
-                report
-                    .error(Code::Conflict, &name.span(), "this template is in the list twice")
-                    .help("keep one of them");
-                continue;
-            }
-            drafts.push((draft, name));
-        }
-        check_given(&mut given, &drafts, report);
-        unique_metrics(&drafts, report);
-        let filled = drafts.iter().map(|(draft, name)| fill(draft, name, &given, versions, report)).collect();
-        Some(filled)
+        self.run(&fields, versions, Use::Step, report)
+    }
+
+    /// The analysis beside `steps` steps.
+    pub fn background(
+        &self,
+        at: &At<'_>,
+        versions: &[&str],
+        steps: usize,
+        report: &mut Report,
+    ) -> Option<BackgroundAnalysis> {
+        let fields = report.fields(at, &shape::BACKGROUND)?;
+        let templates = self.run(&fields, versions, Use::Background, report);
+        let from = fields.get("startingStep").map_or(Some(0), |at| {
+            let last = u64::try_from(steps.saturating_sub(1)).unwrap_or(u64::MAX);
+            report.whole(&at, 0..=last)
+        });
+        Some(BackgroundAnalysis { templates: templates?, starting_step: usize::try_from(from?).ok()? })
     }
 
     /// Warns of templates that no step uses.
@@ -114,44 +134,154 @@ impl Templates<'_> {
         }
     }
 
-    fn reference<'s>(&'s self, item: &At<'s>, report: &mut Report) -> Option<(&'s Draft<'s>, At<'s>)> {
+    fn run(&self, fields: &Fields<'_>, versions: &[&str], of: Use, report: &mut Report) -> Option<Vec<Template>> {
+        let mut given = fields.get("args").map(|at| args::args(&at, Path::new(""), report)).unwrap_or_default();
+        let rules = rules::rules(fields, report);
+        let help = "say which templates to run: `templates: [{ templateName: latency }]`";
+        let list = fields.need(report, "templates", help)?;
+        let mut drafts: Vec<(&Draft<'a>, At<'_>)> = Vec::new();
+        for item in report.items(&list, TEMPLATES_MAX)? {
+            let Some((draft, name)) = self.reference(&item, report) else { continue };
+            if drafts.iter().any(|(other, _)| other.at.name == draft.at.name) {
+                report
+                    .error(Code::Conflict, &name.span(), "this template is in the list twice")
+                    .help("keep one of them");
+                continue;
+            }
+            self.add_with_nested(draft, &name, &mut drafts);
+        }
+        let plain: Vec<&Draft<'_>> = drafts.iter().map(|(draft, _)| *draft).collect();
+        let declared: Vec<&Arg> = plain.iter().flat_map(|draft| &draft.args).collect();
+        args::check_given(&mut given, &declared, plain.is_empty(), report);
+        unique_metrics(&drafts, report);
+        let metrics: Vec<&str> = plain.iter().flat_map(|draft| draft.names()).collect();
+        rules.check(&metrics, report);
+        let values = args::Values::of(&given, &declared, report);
+        let filled = drafts.iter().map(|(draft, name)| draft.fill(name, &values, &rules, report)).collect();
+        for (draft, name) in &drafts {
+            draft.check_use(name, versions, of, report);
+        }
+        Some(filled)
+    }
+
+    fn reference<'s>(&'s self, item: &At<'s>, report: &mut Report) -> Option<(&'s Draft<'a>, At<'s>)> {
         let fields = report.fields(item, &shape::TEMPLATE_REF)?;
         let name = fields.need(report, "templateName", "name a template: `templateName: latency`")?;
         let text = report.filled(&name, "the name of a template")?;
-        if let Some(draft) = self.drafts.iter().find(|draft| draft.at.name == text) {
-            self.used.borrow_mut().insert(text);
+        if let Some(draft) = self.named(&text) {
             return Some((draft, name));
         }
         service::unknown(&name, "analysis template", self.drafts.iter().map(|draft| &*draft.at.name), report);
         None
     }
+
+    fn named(&self, name: &str) -> Option<&Draft<'a>> {
+        self.drafts.iter().find(|draft| draft.at.name == name)
+    }
+
+    /// Each once, however often it is named.
+    fn add_with_nested<'s>(&'s self, draft: &'s Draft<'a>, name: &At<'s>, into: &mut Vec<(&'s Draft<'a>, At<'s>)>) {
+        if into.iter().any(|(known, _)| known.at.name == draft.at.name) {
+            return;
+        }
+        self.used.borrow_mut().insert(draft.at.name.clone());
+        into.push((draft, name.clone()));
+        for (nested, _) in &draft.nested {
+            if let Some(nested) = self.named(nested) {
+                self.add_with_nested(nested, name, into);
+            }
+        }
+    }
+
+    /// Reports nested templates that are not there, and rules that hit nothing.
+    fn check_nesting(&self, report: &mut Report) {
+        for draft in &self.drafts {
+            for (name, at) in &draft.nested {
+                if *name == draft.at.name {
+                    report
+                        .error(Code::BadReference, &at.span(), "this template runs itself")
+                        .help("name another one, or remove it");
+                } else if self.named(name).is_none() {
+                    let known = self.drafts.iter().map(|draft| &*draft.at.name);
+                    service::unknown(at, "analysis template", known, report);
+                }
+            }
+            let mut all = Vec::new();
+            collect(self, draft, &mut all);
+            let metrics: Vec<&str> = all.iter().flat_map(|draft| draft.names()).collect();
+            draft.rules.check(&metrics, report);
+        }
+    }
 }
 
-/// Reports arguments that no template declares, and those without a value. A misspelt one is read as what was meant.
-fn check_given(given: &mut [Arg], drafts: &[(&Draft<'_>, At<'_>)], report: &mut Report) {
-    let declared: Vec<&str> = drafts.iter().flat_map(|(draft, _)| draft.args.iter().map(|(name, _)| &**name)).collect();
-    for arg in given {
-        if arg.value.is_none() {
+fn collect<'s, 'a>(templates: &'s Templates<'a>, draft: &'s Draft<'a>, into: &mut Vec<&'s Draft<'a>>) {
+    if into.iter().any(|known| known.at.name == draft.at.name) {
+        return;
+    }
+    into.push(draft);
+    for nested in draft.nested.iter().filter_map(|(name, _)| templates.named(name)) {
+        collect(templates, nested, into);
+    }
+}
+
+impl Draft<'_> {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.metrics.iter().map(|metric| &*metric.plan.name)
+    }
+
+    fn fill(&self, name: &At<'_>, values: &args::Values, rules: &Rules, report: &mut Report) -> Template {
+        for arg in self.args.iter().filter(|arg| !values.has(&arg.name)) {
+            let message = format!("the argument `{}` of `{}` has no value", arg.name, self.at.name);
             report
-                .error(Code::MissingField, &arg.span, format!("the argument `{}` has no value here", arg.name))
-                .help("add `value: …`");
+                .error(Code::MissingField, &name.span(), message)
+                .help(format!("give it one: `args: [{{ name: {}, value: … }}]`", arg.name));
         }
-        if drafts.is_empty() || declared.contains(&&*arg.name) {
-            continue;
-        }
-        let near = suggest::closest(&arg.name, declared.iter().copied());
-        let help = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if declared.is_empty() => "the templates of this step have no arguments".to_owned(),
-            None => {
-                format!("they take {}", declared.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+        let args: Vec<(String, Text)> =
+            self.args.iter().filter_map(|arg| Some((arg.name.clone(), values.get(&arg.name)?))).collect();
+        let metrics = self.metrics.iter().map(|metric| {
+            let mut plan: MetricPlan = metric.plan.clone();
+            if let Provider::Outside { ask, .. } = &mut plan.provider {
+                ask.texts_mut().into_iter().for_each(|text| text.bind(&|name| values.get(name)));
             }
-        };
-        report
-            .error(Code::BadReference, &arg.span, format!("no template of this step has an argument `{}`", arg.name))
-            .help(help);
-        if let Some(near) = near {
-            near.clone_into(&mut arg.name);
+            for rules in [&self.rules, rules] {
+                rules.apply(&mut plan);
+            }
+            plan
+        });
+        for metric in &self.metrics {
+            metric.check_secrets(&args, name, report);
+        }
+        Template { name: self.at.name.clone(), args: args.clone(), metrics: metrics.collect() }
+    }
+
+    /// What depends on where the template is used.
+    fn check_use(&self, name: &At<'_>, versions: &[&str], of: Use, report: &mut Report) {
+        for metric in &self.metrics {
+            if let (Some(at), Provider::Serin { version: Arm::Named(named), .. }) =
+                (&metric.version, &metric.plan.provider)
+                && !versions.is_empty()
+                && !versions.contains(&named.as_str())
+            {
+                let known = ["canary", "stable"].into_iter().chain(versions.iter().copied());
+                service::unknown(at, "version", known, report);
+            }
+            let plan = &metric.plan;
+            let is_endless = plan.interval.is_some() && plan.count.is_none() && plan.consecutive_success_limit == 0;
+            if of == Use::Background && plan.interval.is_none() {
+                let message = format!("the metric `{}` of `{}` is measured only once", plan.name, self.at.name);
+                report
+                    .error(Code::MissingField, &name.span(), message)
+                    .help("beside the steps it is measured again and again: give it an `interval`");
+            } else if of == Use::Step && is_endless {
+                report
+                    .warning(
+                        &metric.span,
+                        format!("the metric `{}` never ends, and so does the step that uses it", plan.name),
+                    )
+                    .help(
+                        "give it `count` or `consecutiveSuccessLimit`; without, the step ends by failure or by a person",
+                    );
+            }
         }
     }
 }
@@ -159,8 +289,10 @@ fn check_given(given: &mut [Arg], drafts: &[(&Draft<'_>, At<'_>)], report: &mut 
 /// Metrics of one run share a name space.
 fn unique_metrics(drafts: &[(&Draft<'_>, At<'_>)], report: &mut Report) {
     let mut seen: HashSet<&str> = HashSet::new();
+    let mut all = 0;
     for (draft, name) in drafts {
-        let names: HashSet<&str> = draft.metrics.iter().map(|metric| &*metric.plan.name).collect();
+        let names: HashSet<&str> = draft.names().collect();
+        all += names.len();
         if let Some(twice) = names.iter().find(|name| seen.contains(*name)) {
             report
                 .error(Code::Conflict, &name.span(), format!("two templates of this step have a metric `{twice}`"))
@@ -168,249 +300,11 @@ fn unique_metrics(drafts: &[(&Draft<'_>, At<'_>)], report: &mut Report) {
         }
         seen.extend(names);
     }
-}
-
-fn fill(draft: &Draft<'_>, name: &At<'_>, given: &[Arg], versions: &[&str], report: &mut Report) -> Template {
-    let mut args = Vec::new();
-    for (arg, default) in &draft.args {
-        let given = given.iter().find(|given| given.name == *arg);
-        let value = given.map_or(default.clone(), |given| given.value.clone());
-        if value.is_none() && given.is_none() {
-            report
-                .error(
-                    Code::MissingField,
-                    &name.span(),
-                    format!("the argument `{arg}` of `{}` has no value", draft.at.name),
-                )
-                .help(format!("give it one: `args: [{{ name: {arg}, value: … }}]`"));
-        }
-        args.extend(value.map(|value| (arg.clone(), value)));
-    }
-    for metric in &draft.metrics {
-        if let (Some(at), Provider::Serin { version: Arm::Named(named), .. }) = (&metric.version, &metric.plan.provider)
-            && !versions.is_empty()
-            && !versions.contains(&named.as_str())
-        {
-            service::unknown(at, "version", ["canary", "stable"].into_iter().chain(versions.iter().copied()), report);
-        }
-        if metric.plan.interval.is_some() && metric.plan.count.is_none() && metric.plan.consecutive_success_limit == 0 {
-            report
-                .warning(
-                    &metric.span,
-                    format!("the metric `{}` never ends, and so does the step that uses it", metric.plan.name),
-                )
-                .help("give it `count` or `consecutiveSuccessLimit`; without, the step ends by failure or by a person");
-        }
-    }
-    Template {
-        name: draft.at.name.clone(),
-        args,
-        metrics: draft.metrics.iter().map(|metric| metric.plan.clone()).collect(),
-    }
-}
-
-/// An argument as written.
-struct Arg {
-    name: String,
-    value: Option<String>,
-    span: Span,
-}
-
-fn args(at: &At<'_>, report: &mut Report) -> Vec<Arg> {
-    let mut read: Vec<Arg> = Vec::new();
-    for item in report.items(at, TEMPLATES_MAX).unwrap_or_default() {
-        let Some(fields) = report.fields(&item, &shape::ARG) else { continue };
-        let Some(name_at) = fields.need(report, "name", "name the argument: `name: limit`") else { continue };
-        let Some(name) = service::name(&name_at, report) else { continue };
-        let value = fields.get("value").map(|at| report.scalar(&at, "a text", |text| Ok(text.to_owned())));
-        if read.iter().any(|arg| arg.name == name) {
-            report
-                .error(Code::Conflict, &name_at.span(), "this argument is in the list twice")
-                .help("keep one of them");
-            continue;
-        }
-        // A value that is refused already must not be called missing as well.
-        let value = value.map(Option::unwrap_or_default).or_else(|| item.has("valueFrom").then(String::new));
-        read.push(Arg { name, value, span: name_at.span() });
-    }
-    read
-}
-
-fn metrics_of<'a>(at: &At<'a>, declared: &[Arg], report: &mut Report) -> Vec<Metric<'a>> {
-    let mut read: Vec<Metric<'a>> = Vec::new();
-    for item in report.items(at, TEMPLATES_MAX).unwrap_or_default() {
-        let Some(metric) = metric(&item, declared, report) else { continue };
-        if let Some(first) = read.iter().find(|other| other.plan.name == metric.plan.name) {
-            report
-                .error(Code::Conflict, &metric.span, "two metrics of this template have the same name")
-                .related(&first.span, "the first is here");
-        }
-        read.push(metric);
-    }
-    read
-}
-
-fn metric<'a>(at: &At<'a>, declared: &[Arg], report: &mut Report) -> Option<Metric<'a>> {
-    let fields = report.fields(at, &shape::METRIC)?;
-    let name_at = fields.need(report, "name", "name the metric: `name: p95`");
-    let name = name_at.as_ref().and_then(|at| service::name(at, report));
-    let interval = fields.get("interval").map_or(Some(None), |at| report.duration(&at, INTERVAL).map(Some));
-    let initial_delay = fields.get("initialDelay").map_or(Some(Duration::ZERO), |at| report.duration(&at, DELAY));
-    let limits = limits(&fields, report);
-    let success = fields.get("successCondition").map_or(Some(None), |at| condition(&at, declared, report).map(Some));
-    let failure = fields.get("failureCondition").map_or(Some(None), |at| condition(&at, declared, report).map(Some));
-    if (&success, &failure) == (&Some(None), &Some(None)) {
-        report.missing(
-            at,
-            "successCondition",
-            "without `successCondition` or `failureCondition` every answer would pass",
+    if let (true, Some((_, name))) = (all > TEMPLATES_MAX, drafts.first()) {
+        report.error(
+            Code::TooLarge,
+            &name.span(),
+            format!("a run has at most {TEMPLATES_MAX} metrics; this has {all}"),
         );
     }
-    let help = "say whom to ask: `provider: { serin: { version: canary, window: 1m } }`";
-    let provider = fields.need(report, "provider", help).and_then(|at| provider(&at, report));
-    let (provider, version) = provider?;
-    let limits = limits?;
-    Some(Metric {
-        span: name_at.as_ref().map(At::span)?,
-        version,
-        plan: MetricPlan {
-            name: name?,
-            interval: interval?,
-            initial_delay: initial_delay?,
-            count: limits.count,
-            success: success?,
-            failure: failure?,
-            failure_limit: limits.failure,
-            inconclusive_limit: limits.inconclusive,
-            consecutive_error_limit: limits.consecutive_errors,
-            consecutive_success_limit: limits.consecutive_successes,
-            provider,
-        },
-    })
-}
-
-struct Limits {
-    count: Option<u32>,
-    failure: u32,
-    inconclusive: u32,
-    consecutive_errors: u32,
-    consecutive_successes: u32,
-}
-
-fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
-    let count_at = metric.get("count");
-    let count = count_at.as_ref().map_or(Some(None), |at| count(at, report).map(Some));
-    let failure_at = metric.get("failureLimit");
-    let failure = failure_at.as_ref().map_or(Some(0), |at| limit(at, report));
-    let inconclusive = metric.get("inconclusiveLimit").map_or(Some(0), |at| limit(&at, report));
-    let errors = metric.get("consecutiveErrorLimit").map_or(Some(CONSECUTIVE_ERRORS), |at| limit(&at, report));
-    let successes_at = metric.get("consecutiveSuccessLimit");
-    let successes = successes_at.as_ref().map_or(Some(0), |at| limit(at, report));
-    let interval = metric.get("interval");
-    let several = count.flatten().filter(|count| *count > 1);
-    if let (Some(several), Some(at), None) = (several, &count_at, &interval) {
-        report
-            .error(Code::MissingField, &at.span(), format!("{several} measurements need an `interval`"))
-            .help("say how far apart they are: `interval: 10s`");
-    }
-    // Without an interval there is one measurement; with one and without a count there is no end.
-    let measured = match (count, &interval) {
-        (Some(None), None) => Some(1),
-        (count, _) => count.flatten(),
-    };
-    if let (Some(measured), Some(failure), Some(at)) = (measured, failure, &failure_at)
-        && failure >= measured
-    {
-        report
-            .error(Code::BadValue, &at.span(), format!("with `failureLimit: {failure}` this metric can never fail"))
-            .help(format!("it fails at one failure more than the limit, and there {}", measurements(measured)));
-    }
-    if let (Some(measured), Some(successes), Some(at)) = (measured, successes, &successes_at)
-        && successes > measured
-    {
-        report
-            .error(Code::BadValue, &at.span(), format!("{successes} successes in a row can never be reached"))
-            .help(format!("there {}", measurements(measured)));
-    }
-    Some(Limits {
-        count: count?,
-        failure: failure?,
-        inconclusive: inconclusive?,
-        consecutive_errors: errors?,
-        consecutive_successes: successes?,
-    })
-}
-
-fn measurements(n: u32) -> String {
-    if n == 1 { "is one measurement".to_owned() } else { format!("are {n} measurements") }
-}
-
-fn count(at: &At<'_>, report: &mut Report) -> Option<u32> {
-    if matches!(&at.node.value, Value::Scalar(scalar) if scalar.text == "0") {
-        report
-            .error(Code::BadValue, &at.span(), "`count: 0` would measure nothing")
-            .help("remove the metric to skip it, or remove `count` to measure once or, with `interval`, without end");
-        return None;
-    }
-    report.whole(at, 1..=1_000_000).and_then(|count| u32::try_from(count).ok())
-}
-
-fn limit(at: &At<'_>, report: &mut Report) -> Option<u32> {
-    report.whole(at, 0..=1_000_000).and_then(|limit| u32::try_from(limit).ok())
-}
-
-fn condition(at: &At<'_>, declared: &[Arg], report: &mut Report) -> Option<Condition> {
-    // The reason may repeat the text, which must not be shown if it is from the environment.
-    let is_shown = matches!(&at.node.value, Value::Scalar(scalar) if !scalar.substituted);
-    let condition = report.scalar(at, "a condition such as `result.p95 <= 500`", |text| {
-        Condition::parse(text).map_err(|error| {
-            let reason = if is_shown { format!(": {}", in_one_line(&error.to_string())) } else { String::new() };
-            let help = "conditions are as in Argo Rollouts, as `result.p95 <= 500 && result.errorRate < 0.01`";
-            Problem::new(format!("is not a usable condition{reason}"), help)
-        })
-    })?;
-    let is_declared = |name: &str| declared.iter().any(|arg| arg.name == name);
-    for name in condition.args().iter().filter(|name| !is_declared(name)) {
-        let near = suggest::closest(name, declared.iter().map(|arg| &*arg.name)).filter(|_| is_shown);
-        let help = match near {
-            Some(near) => format!("did you mean `args.{near}`?"),
-            None => "add it to the template: `args: [{ name: …, value: … }]`".to_owned(),
-        };
-        let what = if is_shown { format!("`args.{name}`") } else { "an argument".to_owned() };
-        let message = format!("`{}` uses {what}, which the template does not declare", at.name);
-        report.error(Code::BadReference, &at.span(), message).help(help);
-    }
-    Some(condition)
-}
-
-/// A parser's report with an excerpt of its own as `at character 13: expected …`; anything else as it is.
-fn in_one_line(error: &str) -> String {
-    let place = error.split_once("--> ").and_then(|(_, rest)| rest.lines().next()?.split_once(':'));
-    let cause = error.lines().rev().find_map(|line| line.trim_start().strip_prefix("= "));
-    match (place, cause) {
-        (Some(("1", column)), Some(cause)) => format!("at character {column}: {cause}"),
-        (Some((line, column)), Some(cause)) => format!("at line {line}, character {column}: {cause}"),
-        _ => error.replace('\n', " "),
-    }
-}
-
-fn provider<'a>(at: &At<'a>, report: &mut Report) -> Option<(Provider, Option<At<'a>>)> {
-    let fields = report.fields(at, &shape::PROVIDER)?;
-    if fields.get("serin").is_none() && at.has_any() {
-        // What is there instead is reported already.
-        return None;
-    }
-    let serin = fields.need(report, "serin", "write `provider: { serin: { version: canary, window: 1m } }`")?;
-    let fields = report.fields(&serin, &shape::SERIN)?;
-    let window = fields.get("window").map_or(Some(WINDOW_DEFAULT), |at| report.duration(&at, WINDOW));
-    let version_at = fields.get("version");
-    let version = match &version_at {
-        None => Some(Arm::Canary),
-        Some(at) => service::name(at, report).and_then(|name| match &*name {
-            "canary" => Some(Arm::Canary),
-            "stable" => Some(Arm::Stable),
-            name => VersionName::new(name).ok().map(Arm::Named),
-        }),
-    };
-    Some((Provider::Serin { version: version?, window: window? }, version_at))
 }

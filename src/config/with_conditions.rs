@@ -14,6 +14,7 @@ use super::{
 };
 use crate::engine::{
     analysis::{
+        ask::{BuiltIn, Part, SecretSource, Text},
         condition::Condition,
         template::{Arm, Provider},
     },
@@ -74,11 +75,23 @@ fn the_full_sample_means_what_it_says() {
     let [template] = &templates[..] else { panic!("one template") };
     assert_eq!(template.name, "latency");
     // The given value goes before the default, and defaults stay where nothing is given.
-    let args = [("limit", "500"), ("share", "0.99")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    assert_eq!(template.args, args);
+    let args = [("limit", "500"), ("share", "0.99")].map(|(name, value)| (name.to_owned(), Text::plain(value)));
+    assert_eq!(template.args[..2], args);
+    let from = [
+        Part::BuiltIn(BuiltIn::Canary),
+        Part::Secret(SecretSource::Env("PROMETHEUS_TOKEN".to_owned())),
+        Part::Secret(SecretSource::File("/run/secrets/password".to_owned())),
+    ];
+    assert_eq!(
+        template.args[2..].iter().map(|(_, text)| text.0.clone()).collect::<Vec<_>>(),
+        from.map(|part| vec![part])
+    );
     let [p95, success] = &template.metrics[..] else { panic!("two metrics") };
     assert_eq!((p95.interval, p95.count), (Some(Duration::from_secs(10)), Some(3)));
-    assert_eq!((p95.failure_limit, p95.consecutive_error_limit, p95.initial_delay), (2, 4, Duration::from_secs(5)));
+    assert_eq!(
+        (p95.failure_limit, p95.consecutive_error_limit, p95.initial_delay),
+        (Some(2), 4, Duration::from_secs(5))
+    );
     assert_eq!(p95.failure.as_ref().map(Condition::source), Some("result.p95 >= asFloat(args.limit)"));
     assert_eq!(p95.success, None);
     assert_eq!((success.interval, success.count, success.consecutive_error_limit), (None, None, 4));

@@ -26,6 +26,10 @@ use crate::{
     },
     engine::{
         Engine, Recovered,
+        analysis::{
+            answer::Reply,
+            ask::{Question, Ticket},
+        },
         effect::Effect,
         event::Event,
         input::{Command, Input, Refusal},
@@ -33,6 +37,7 @@ use crate::{
         time::Timestamp,
     },
     measure::Reader,
+    provider::{Answered, Provider},
     publish::Publication,
     store::{self, Outbox, Store},
     words,
@@ -57,6 +62,8 @@ pub struct Driver {
     outbox: Option<Outbox>,
     watcher: Watcher,
     edge: Edge,
+    provider: Provider,
+    answers: mpsc::Receiver<Answered>,
     saved: Timestamp,
 }
 
@@ -85,8 +92,8 @@ pub enum StartError {
     /// A certificate, a key or an authority cannot be used.
     #[error("{0}")]
     Settings(String),
-    /// No thread to watch the file.
-    #[error("the file cannot be watched: {0}")]
+    /// No thread to watch the file, or to ask others.
+    #[error("a thread of the control plane does not start: {0}")]
     Watch(#[from] io::Error),
 }
 
@@ -124,8 +131,22 @@ impl Driver {
         let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
         let remembers = hands.remembered().sequence > 0;
         let started = hands.carry_out(effects);
-        let mut driver =
-            Self { engine, hands, reader, clock, shared, inbox, source, outbox, watcher, edge, saved: now };
+        let (provider, answers) = Provider::start()?;
+        let mut driver = Self {
+            engine,
+            hands,
+            reader,
+            clock,
+            shared,
+            inbox,
+            source,
+            outbox,
+            watcher,
+            edge,
+            provider,
+            answers,
+            saved: now,
+        };
         match started {
             Ok(_) => {}
             // A full disk must not take down what is known to be stable.
@@ -149,6 +170,7 @@ impl Driver {
                 () = &mut stop => break,
                 () = tokio::time::sleep(due) => self.tick(),
                 Some(message) = self.inbox.recv() => self.answer(message),
+                Some((ticket, reply)) = self.answers.recv() => self.answered(ticket, reply),
                 Some(change) = self.watcher.changed() => self.file_changed(change),
             }
         }
@@ -188,6 +210,15 @@ impl Driver {
         }
     }
 
+    fn answered(&mut self, ticket: Ticket, reply: Result<Reply, String>) {
+        if let Err(trouble) = &reply {
+            warn!(service = %ticket.service, metric = ticket.metric, "not measured: {trouble}");
+        }
+        // Answers are never refused.
+        let _never = self.apply(Input::Answered(ticket, reply), self.clock.now());
+        self.show();
+    }
+
     fn file_changed(&mut self, change: Change) {
         match change {
             Change::Content(_) => {
@@ -204,6 +235,7 @@ impl Driver {
     fn apply(&mut self, input: Input, now: Timestamp) -> Result<Option<Event>, CommandError> {
         let mut effects = Vec::new();
         self.engine.apply(input, now, &mut effects)?;
+        self.ask(&effects);
         match self.hands.carry_out(effects) {
             Ok(event) => Ok(event),
             Err(Alarm(trouble)) => {
@@ -219,9 +251,20 @@ impl Driver {
         self.engine.clone().apply(Input::Command(command), self.clock.now(), &mut effects)?;
         let decided = effects.into_iter().filter_map(|effect| match effect {
             Effect::Persist(decision) => Some(decision.event),
-            Effect::Publish { .. } => None,
+            Effect::Publish { .. } | Effect::Measure(_) => None,
         });
         Ok(decided.last())
+    }
+
+    fn ask(&self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Measure(question) = effect
+                && !self.provider.ask(Question::clone(question))
+            {
+                let metric = &question.ticket.metric;
+                warn!(metric, "not asked, since too many questions wait; it counts as an error");
+            }
+        }
     }
 
     /// A decision could not be remembered, so it is not in force. Back to what is remembered, with stable only.

@@ -142,6 +142,8 @@ fn sorted(effects: Vec<Effect>) -> (Vec<Decision>, Tables) {
         match effect {
             Effect::Persist(decision) => decisions.push(*decision),
             Effect::Publish { table, withdrawal } => tables.push((table, withdrawal)),
+            // Asked by the driver: nothing waits for it.
+            Effect::Measure(_) => {}
         }
     }
     (decisions, tables)

@@ -62,7 +62,7 @@ impl Engine {
     /// Takes an input in and appends what is to be done to `effects`, in the order in which it must be done.
     ///
     /// # Errors
-    /// When a command or a plan is refused; nothing has changed then. Measurements are never refused.
+    /// When a command or a plan is refused; nothing has changed then. Measurements and answers are never refused.
     pub fn apply(&mut self, input: Input, now: Timestamp, effects: &mut Vec<Effect>) -> Result<(), Refusal> {
         let generation = Generation(self.published.generation.0 + 1);
         let mut sequence = self.sequence;
@@ -72,6 +72,12 @@ impl Engine {
             Input::Configure(plans) => self.configure(plans, &mut log),
             Input::Measured(samples) => {
                 self.measured(&samples, &mut log);
+                Ok(())
+            }
+            Input::Answered(ticket, reply) => {
+                if let Some(service) = self.services.iter_mut().find(|of| *of.name() == ticket.service) {
+                    service.answered(&ticket, &reply, &mut log);
+                }
                 Ok(())
             }
             Input::Command(command) => self.command(&command, &mut log),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{event::Event, memory::ServiceMemory, table::Table};
+use super::{analysis::ask::Question, event::Event, memory::ServiceMemory, table::Table};
 
 /// Something to be done. `apply` appends these in the order in which they must happen.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,8 @@ pub enum Effect {
         /// It takes traffic from a canary: publish without waiting for the disk.
         withdrawal: bool,
     },
+    /// Ask somebody else, and tell the answer by `Input::Answered`. Nothing waits for it.
+    Measure(Box<Question>),
 }
 
 /// A decision as it is remembered: what was decided, and what must survive of the service after it.

@@ -59,11 +59,13 @@ pub enum EventKind {
     Reconfigured,
     /// A version serves no longer for as long as was asked for: it may be stopped.
     ScaleDown,
+    /// A person ended the analyses that were running.
+    Terminated,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Initialized,
         Self::Started,
         Self::WeightChanged,
@@ -75,6 +77,7 @@ impl EventKind {
         Self::Superseded,
         Self::Reconfigured,
         Self::ScaleDown,
+        Self::Terminated,
     ];
 
     /// The word for records, API and logs.
@@ -92,6 +95,7 @@ impl EventKind {
             Self::Superseded => "superseded",
             Self::Reconfigured => "reconfigured",
             Self::ScaleDown => "scaleDown",
+            Self::Terminated => "terminated",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! All that can happen to the control plane, on one screen.
 
 use super::{
+    analysis::{answer::Reply, ask::Ticket},
     names::{Revision, ServiceName, VersionName},
     plan::Plan,
     samples::Samples,
@@ -14,6 +15,8 @@ pub enum Input {
     Configure(Plan),
     /// Traffic was measured; sent every 100 ms, also when empty, and drives all that depends on time.
     Measured(Samples),
+    /// Somebody else answered what `Effect::Measure` asked, or no answer could be had, for the reason in words.
+    Answered(Ticket, Result<Reply, String>),
     /// A person or a script asks for something.
     Command(Command),
 }
@@ -65,6 +68,8 @@ pub enum Verb {
     },
     /// Sets the canary's weight and pauses there.
     SetWeight(Weight),
+    /// Ends the analyses that are running.
+    Terminate,
 }
 
 impl Verb {
@@ -80,6 +85,7 @@ impl Verb {
             Self::Retry => "retry",
             Self::Undo { .. } => "undo",
             Self::SetWeight(_) => "set-weight",
+            Self::Terminate => "terminate",
         }
     }
 }

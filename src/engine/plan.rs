@@ -109,6 +109,17 @@ pub struct Strategy {
     pub deadline: Option<Duration>,
     /// The rules that are no steps.
     pub policy: Policy,
+    /// What is analysed beside the steps.
+    pub analysis: Option<BackgroundAnalysis>,
+}
+
+/// `analysis: { templates, startingStep }` beside the steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackgroundAnalysis {
+    /// What is run.
+    pub templates: Vec<Template>,
+    /// From this step on, from 0: so many steps go before it, as in Argo Rollouts.
+    pub starting_step: usize,
 }
 
 /// One step. Shown and addressed from 1.

@@ -1,8 +1,9 @@
 //! The one read model: status, why, API, metrics and dashboard all show this.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
+    analysis::record::RunRecord,
     event::Event,
     names::{Generation, Revision, Role, ServiceName, VersionName},
     samples::Counts,
@@ -42,6 +43,8 @@ pub struct ServiceView {
     pub versions: Vec<VersionView>,
     /// The latest event.
     pub last_event: Option<Event>,
+    /// Analysis runs since the start of the process, the latest last: those that ended (bounded), then those that go on.
+    pub analysis_runs: Vec<Arc<RunRecord>>,
 }
 
 /// The four phases, as in Argo Rollouts.

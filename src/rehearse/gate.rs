@@ -3,11 +3,15 @@
 
 use crate::{
     engine::{
+        analysis::template::MetricPlan,
         event::Cause,
         plan::{ErrorRateLimit, Guard, LatencyLimit, ServicePlan, ShareTestPlan, Step},
     },
     words,
 };
+
+/// The step of gates beside the steps.
+const BACKGROUND: usize = 0;
 
 /// A threshold, test or metric that a plan is guarded by.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,11 +30,16 @@ pub(super) fn gates(plan: &ServicePlan) -> Vec<Gate> {
     all.extend(guard.latency.iter().copied().map(Gate::Latency));
     all.extend(guard.share_test.map(Gate::ShareTest));
     all.extend(Some(guard.consecutive_errors).filter(|limit| *limit > 0).map(Gate::ConsecutiveErrors));
-    for (at, step) in plan.strategy.steps.iter().enumerate() {
-        let Step::Analysis(templates) = step else { continue };
+    let steps = plan.strategy.steps.iter().enumerate().filter_map(|(at, step)| match step {
+        Step::Analysis(templates) => Some((at + 1, templates)),
+        _ => None,
+    });
+    let background = plan.strategy.analysis.iter().map(|analysis| (BACKGROUND, &analysis.templates));
+    for (step, templates) in steps.chain(background) {
         for template in templates {
-            all.extend(template.metrics.iter().map(|metric| Gate::Analysis {
-                step: at + 1,
+            let decides = |metric: &&MetricPlan| !metric.dry_run;
+            all.extend(template.metrics.iter().filter(decides).map(|metric| Gate::Analysis {
+                step,
                 template: template.name.clone(),
                 metric: metric.name.clone(),
             }));
@@ -57,6 +66,7 @@ impl Gate {
             Self::Latency(limit) => words::quantile(limit.quantile),
             Self::ShareTest(_) => "versusStable".to_owned(),
             Self::ConsecutiveErrors(_) => "consecutiveErrors".to_owned(),
+            Self::Analysis { step: BACKGROUND, template, metric } => format!("{template}/{metric} (background)"),
             Self::Analysis { step, template, metric } => format!("{template}/{metric} (step {step})"),
         }
     }
@@ -92,7 +102,7 @@ impl Gate {
                 limit.quantile.to_bits() == quantile.to_bits() && limit.max == *max
             }
             (Self::Analysis { step: of, metric, .. }, Cause::Analysis { metric: decided, .. }) => {
-                *of == step && metric == decided
+                (*of == step || *of == BACKGROUND) && metric == decided
             }
             _ => false,
         }
@@ -117,12 +127,16 @@ impl Gate {
             Self::ConsecutiveErrors(limit) => guard.consecutive_errors = *limit,
             Self::Analysis { .. } => {}
         }
-        for (at, step) in plan.strategy.steps.iter_mut().enumerate() {
-            let Step::Analysis(templates) = step else { continue };
+        let steps = plan.strategy.steps.iter_mut().enumerate().filter_map(|(at, step)| match step {
+            Step::Analysis(templates) => Some((at + 1, templates)),
+            _ => None,
+        });
+        let background = plan.strategy.analysis.as_mut().map(|analysis| (BACKGROUND, &mut analysis.templates));
+        for (step, templates) in steps.chain(background) {
             for template in templates {
                 let name = template.name.clone();
                 template.metrics.retain(|metric| {
-                    *self == Self::Analysis { step: at + 1, template: name.clone(), metric: metric.name.clone() }
+                    *self == Self::Analysis { step, template: name.clone(), metric: metric.name.clone() }
                 });
             }
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::rollout::{PERSON_AFTER, Times, millis};
 use crate::engine::{
+    analysis::template::Provider,
     names::{ServiceName, VersionName},
     plan::{OnNoTraffic, Pause, ServicePlan, Step, Wish},
     weight::Weight,
@@ -53,9 +54,24 @@ impl Script {
         // A rehearsal has the whole stage to itself, at any hour.
         plan.strategy.policy.windows.clear();
         plan.strategy.policy.concurrent = 0;
+        leave_out_outside(&mut plan);
         let waits_for_person = plan.strategy.steps.contains(&Step::Pause(Pause::Person));
         let times = times(&plan, rate);
         Ok(Self { plan, canary, rate, times, waits_for_person })
+    }
+}
+
+/// Nobody outside can be asked about made-up traffic.
+fn leave_out_outside(plan: &mut ServicePlan) {
+    let strategy = &mut plan.strategy;
+    let steps = strategy.steps.iter_mut().filter_map(|step| match step {
+        Step::Analysis(templates) => Some(templates),
+        _ => None,
+    });
+    for templates in steps.chain(strategy.analysis.as_mut().map(|analysis| &mut analysis.templates)) {
+        for template in templates {
+            template.metrics.retain(|metric| matches!(metric.provider, Provider::Serin { .. }));
+        }
     }
 }
 

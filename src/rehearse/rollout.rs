@@ -205,6 +205,8 @@ impl<'a> Stage<'a> {
                     self.decided(event.kind, event.cause, kind);
                 }
                 Effect::Publish { table, .. } => self.publish(table),
+                // Nobody outside is asked in a rehearsal: `plan` leaves such metrics out.
+                Effect::Measure(_) => {}
             }
         }
     }

@@ -35,6 +35,7 @@ pub fn sentence(event: &Event, before: Option<Weight>) -> String {
         EventKind::Aborted => format!("{who} aborted{at_before}"),
         EventKind::Superseded => format!("{who} given up{at_before}, {stable} serves everything"),
         EventKind::ScaleDown => format!("{who} serves no longer and may be stopped"),
+        EventKind::Terminated => format!("{who} stays at {weight}{step}: its analyses were ended"),
         EventKind::Reconfigured => format!("{who} stays at {weight}{step}: a changed config file applies"),
     };
     match cause_of(event) {
@@ -168,7 +169,7 @@ fn mark(kind: EventKind) -> Mark {
         EventKind::Started | EventKind::WeightChanged | EventKind::StepChanged | EventKind::Resumed => Mark::Busy,
         EventKind::Paused => Mark::Held,
         EventKind::Aborted => Mark::Bad,
-        EventKind::Superseded | EventKind::Reconfigured | EventKind::ScaleDown => Mark::Next,
+        EventKind::Superseded | EventKind::Reconfigured | EventKind::ScaleDown | EventKind::Terminated => Mark::Next,
     }
 }
 

@@ -378,6 +378,7 @@ pub fn progressing() -> ServiceView {
             version_view("v2", Role::Canary, "5%", counts(1, 371)),
         ],
         last_event: history().pop(),
+        analysis_runs: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serin::engine::{
     Engine, Recovered,
+    analysis::ask::Question,
     effect::{Decision, Effect},
     endpoint::{Endpoint, UpstreamHttp},
     event::{Event, EventKind},
@@ -72,6 +73,8 @@ pub struct World {
     pub events: Vec<Event>,
     /// Whether the last table did not wait for the disk.
     pub withdrew: bool,
+    /// Questions to others that wait for an answer.
+    pub questions: Vec<Question>,
 }
 
 impl World {
@@ -93,6 +96,7 @@ impl World {
             evidence: Vec::new(),
             events: Vec::new(),
             withdrew: false,
+            questions: Vec::new(),
         };
         world.apply(Input::Configure(plans.into())).unwrap();
         world
@@ -132,6 +136,7 @@ impl World {
                     assert!(table.generation > self.table.generation, "generations only grow");
                     self.table = table;
                 }
+                Effect::Measure(question) => self.questions.push(*question),
             }
         }
         outcome
@@ -283,6 +288,7 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
             no_traffic_for: Duration::from_mins(10),
             deadline: None,
             policy: Policy::default(),
+            analysis: None,
         },
     }
 }

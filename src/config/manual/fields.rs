@@ -41,6 +41,7 @@ pub(super) const ONE_OF: &[&str] = &[
     "routes[].match[].path",
     "routes[].filters.rewrite.path",
     "services.<name>.strategy.canary.steps[]",
+    "services.<name>.strategy.canary.steps[].analysis.args[].valueFrom",
     "analysisTemplates.<name>.metrics[].provider",
 ];
 
@@ -77,7 +78,9 @@ fields! {
             eg "{ shop: { versions: { v41: \"http://a:80\", v42: \"http://b:80\", baseline: \"http://c:80\" }, stable: v41 } }":
             "Each service with its versions, who is stable and who is wanted";
         analysisTemplates [Named(&[Map("analysisTemplates.<name>")])] = "none",
-            eg "{ latency: { metrics: [{ name: p95, successCondition: result.p95 < 500, provider: { serin: {} } }], args: [{ name: limit, value: 1 }] } }":
+            eg "{ latency: { metrics: [{ name: p95, successCondition: result.p95 < 500, provider: { serin: {} } }], args: [{ name: limit }, { name: version }, { name: token }, { name: password }] }, \
+                outside: { metrics: [{ name: checkout, interval: 1m, successCondition: result.p95 < 500, provider: { serin: {} } }, { name: errors-web, interval: 1m, provider: { exec: { command: [./test.sh] } } }], \
+                args: [{ name: token }, { name: password }, { name: version }] } }":
             "Questions that analysis steps ask, by name; as Argo Rollouts' AnalysisTemplate";
     }
     "listeners[]" {
@@ -441,7 +444,7 @@ fields! {
             "Signs each message: `x-serin-signature-256: sha256=` and the HMAC-SHA-256 of the body in hexadecimal";
         events [List(&[Word(&[
             "initialized", "started", "weightChanged", "stepChanged", "paused", "resumed", "promoted", "aborted",
-            "superseded", "reconfigured", "scaleDown",
+            "superseded", "reconfigured", "scaleDown", "terminated",
         ])])] = "started, paused, promoted, aborted, superseded, scaleDown", eg "[paused, aborted]":
             "What is told";
     }
@@ -490,6 +493,8 @@ fields! {
             "For how long a step may lack its requests before `onNoTraffic`";
         deadline [Duration] = "none", eg "12h":
             "After so much unpaused time the rollout is aborted. Waiting for a window or a turn is not counted";
+        analysis [Map("services.<name>.strategy.canary.analysis")] = "none", eg "{ templates: [{ templateName: more }], args: [{ name: token, value: x }] }":
+            "Runs analysis templates beside the steps, again and again, to the end of the rollout";
         bake [Map("services.<name>.strategy.canary.bake")] = "none", eg "{ duration: 10m }":
             "The last step: nearly everything goes to the canary and is watched before it becomes stable";
         abort [Map("services.<name>.strategy.canary.abort")] = "at once", eg "{ ramp: 20s }":
@@ -566,6 +571,26 @@ fields! {
         args [List(&[Map("services.<name>.strategy.canary.steps[].analysis.args[]")])] = "the templates' own values",
             eg "[{ name: limit, value: 500 }]":
             "Values for the templates' arguments";
+        dryRun [List(&[Map("analysisTemplates.<name>.dryRun[]")])] = "none", eg "[{ metricName: \"*\" }]":
+            "Metrics that are measured and shown, but decide nothing";
+        measurementRetention [List(&[Map("analysisTemplates.<name>.measurementRetention[]")])] = "none",
+            eg "[{ metricName: \"*\", limit: 50 }]":
+            "How many measurements of which metrics are kept";
+    }
+    "services.<name>.strategy.canary.analysis" {
+        templates [List(&[Map("services.<name>.strategy.canary.steps[].analysis.templates[]")])] = REQUIRED,
+            eg "[{ templateName: outside }]":
+            "Which templates run, at once";
+        args [List(&[Map("services.<name>.strategy.canary.steps[].analysis.args[]")])] = "the templates' own values",
+            eg "[{ name: token, value: x }, { name: password, value: x }, { name: version, value: x }]":
+            "Values for the templates' arguments";
+        dryRun [List(&[Map("analysisTemplates.<name>.dryRun[]")])] = "none", eg "[{ metricName: \"*\" }]":
+            "Metrics that are measured and shown, but decide nothing";
+        measurementRetention [List(&[Map("analysisTemplates.<name>.measurementRetention[]")])] = "none",
+            eg "[{ metricName: \"*\", limit: 50 }]":
+            "How many measurements of which metrics are kept";
+        startingStep [Whole(0, 99)] = "0", eg "1":
+            "After so many steps it begins, as in Argo Rollouts";
     }
     "services.<name>.strategy.canary.steps[].analysis.templates[]" {
         templateName [Name] = REQUIRED, eg "latency":
@@ -576,6 +601,17 @@ fields! {
             "The argument's name; conditions see it as `args.limit`";
         value [Text] = "must be given where the template is used", eg "\"500\"":
             "Its value, a text: `asFloat(args.limit)` makes a number of it";
+        valueFrom [Map("services.<name>.strategy.canary.steps[].analysis.args[].valueFrom")] = "none; this or `value`",
+            eg "{ podTemplateHashValue: Latest }":
+            "Where its value is found";
+    }
+    "services.<name>.strategy.canary.steps[].analysis.args[].valueFrom" {
+        env [Text] = "none", eg "PROMETHEUS_TOKEN":
+            "A secret in the environment of the process, looked up when it is needed, never printed and never stored";
+        file [Path] = "none", eg "/run/secrets/password":
+            "A secret in a file, read when it is needed, never printed and never stored";
+        podTemplateHashValue [Word(&["Latest", "Stable"])] = "none", eg "Latest":
+            "As Argo Rollouts writes it: the name of the canary, or that of the stable version";
     }
     "services.<name>.strategy.canary.promoteEarly" {
         alpha [Share] = "5%", eg "5%":
@@ -648,11 +684,29 @@ fields! {
     }
     "analysisTemplates.<name>" {
         args [List(&[Map("services.<name>.strategy.canary.steps[].analysis.args[]")])] = "none",
-            eg "[{ name: limit, value: 500 }, { name: share, value: 1 }]":
+            eg "[{ name: limit, value: 500 }, { name: share, value: 1 }, { name: version }, { name: token }, { name: password }]":
             "What the template needs to be told; `value` is the default";
-        metrics [List(&[Map("analysisTemplates.<name>.metrics[]")])] = REQUIRED,
-            eg "[{ name: p95, successCondition: result.p95 < 500, provider: { serin: {} } }]":
+        metrics [List(&[Map("analysisTemplates.<name>.metrics[]")])] = "none; this or `templates`",
+            eg "[{ name: p95, interval: 10s, count: 3, successCondition: result.p95 < 500, provider: { serin: {} } }]":
             "What is measured; the run fails when one of them fails";
+        templates [List(&[Map("services.<name>.strategy.canary.steps[].analysis.templates[]")])] = "none",
+            eg "[{ templateName: more }]":
+            "Templates that are run together with this one";
+        dryRun [List(&[Map("analysisTemplates.<name>.dryRun[]")])] = "none", eg "[{ metricName: \"*\" }]":
+            "Metrics that are measured and shown, but decide nothing";
+        measurementRetention [List(&[Map("analysisTemplates.<name>.measurementRetention[]")])] = "none",
+            eg "[{ metricName: \"*\", limit: 50 }]":
+            "How many measurements of which metrics are kept";
+    }
+    "analysisTemplates.<name>.dryRun[]" {
+        metricName [Text] = REQUIRED, eg "\"*\"":
+            "A metric's name, or a pattern in which `*` is any part of one";
+    }
+    "analysisTemplates.<name>.measurementRetention[]" {
+        metricName [Text] = REQUIRED, eg "\"*\"":
+            "A metric's name, or a pattern in which `*` is any part of one";
+        limit [Whole(1, 1_000)] = REQUIRED, eg "50":
+            "So many measurements are kept; without a rule 10";
     }
     "analysisTemplates.<name>.metrics[]" {
         name [Name] = REQUIRED, eg "p95":
@@ -663,8 +717,8 @@ fields! {
             "How long to wait before the first measurement";
         count [Whole(1, 1_000_000)] = "1; endless with an interval", eg "3":
             "How many measurements are taken";
-        failureLimit [Whole(0, 1_000_000)] = "0", eg "2":
-            "So many failed measurements are still fine; one more fails the metric";
+        failureLimit [Word(&["-1"]), Whole(0, 1_000_000)] = "0", eg "2":
+            "So many failed measurements are still fine; one more fails the metric. With -1 failures alone never decide";
         inconclusiveLimit [Whole(0, 1_000_000)] = "0", eg "0":
             "So many inconclusive measurements are still fine";
         consecutiveErrorLimit [Whole(0, 1_000_000)] = "4", eg "4":
@@ -680,6 +734,28 @@ fields! {
             "Whom to ask";
     }
     "analysisTemplates.<name>.metrics[].provider" {
+        prometheus [Map("analysisTemplates.<name>.metrics[].provider.prometheus")] = "none",
+            eg "{ address: \"http://prometheus:9090\", query: up }":
+            "Prometheus and whatever speaks its API; `result` is a list of numbers, of a scalar a number";
+        web [Map("analysisTemplates.<name>.metrics[].provider.web")] = "none", eg "{ url: \"http://host/errors\" }":
+            "Any web server; `result` is what its JSON says, or its text";
+        exec [Map("analysisTemplates.<name>.metrics[].provider.exec")] = "none", eg "{ command: [./smoke-test.sh] }":
+            "A command on this machine: exit code 0 is good, and `result` is what it prints";
+        datadog [Map("analysisTemplates.<name>.metrics[].provider.datadog")] = "none",
+            eg "{ apiKey: x, appKey: x, query: \"avg:errors{*}\" }":
+            "Datadog; `result` is a number, or nil without one";
+        newRelic [Map("analysisTemplates.<name>.metrics[].provider.newRelic")] = "none",
+            eg "{ apiKey: x, accountId: 1, query: FROM Transaction SELECT count(*) }":
+            "New Relic; `result` is the row of the answer, or a list of rows";
+        graphite [Map("analysisTemplates.<name>.metrics[].provider.graphite")] = "none",
+            eg "{ address: \"http://graphite:8080\", query: target=shop.errors }":
+            "Graphite; `result` is the list of the points that have a value";
+        influxdb [Map("analysisTemplates.<name>.metrics[].provider.influxdb")] = "none",
+            eg "{ address: \"http://influxdb:8086\", org: shop, authToken: x, query: 'from(bucket: \"shop\")' }":
+            "InfluxDB 2; `result` is the list of the values of all rows";
+        cloudWatch [Map("analysisTemplates.<name>.metrics[].provider.cloudWatch")] = "none",
+            eg "{ region: eu-central-1, accessKeyId: x, secretAccessKey: x, metricDataQueries: [{ id: a, expression: b }] }":
+            "Amazon CloudWatch; `result` is its list of results, as in `result[0].Values`";
         serin [Map("analysisTemplates.<name>.metrics[].provider.serin")] = "none", eg "{ version: canary, window: 1m }":
             "What Serin measured itself; `result` has requests, errors, errorRate, successRate, rps, p50, p75, "
             "p90, p95, p99, p999, max and mean in milliseconds, and `stable` and `canary` are in scope as well";
@@ -689,5 +765,218 @@ fields! {
             "Whose numbers: `canary`, `stable` or a version's name";
         window [Duration] = "1m", eg "1m":
             "How far back is looked";
+    }
+    "analysisTemplates.<name>.metrics[].provider.prometheus" {
+        address [Url] = REQUIRED, eg "http://prometheus:9090":
+            "Where it is, with the path before `/api/v1` if there is one";
+        query [Text] = REQUIRED, eg "up":
+            "In PromQL, evaluated at the server's now";
+        rangeQuery [Map("analysisTemplates.<name>.metrics[].provider.prometheus.rangeQuery")] = "an instant query",
+            eg "{ start: now() - duration(\"1h\"), step: 1m }":
+            "Makes it a range query; the points of all series become one list";
+        timeout [Duration] = "30s", eg "30s":
+            "How long an answer is waited for";
+        headers [List(&[Map("analysisTemplates.<name>.metrics[].provider.web.headers[]")])] = "none",
+            eg "[{ key: X-Scope-OrgID, value: shop }]":
+            "Header fields of the request";
+        bearerToken [Secret] = "none; this or `basicAuth`", eg "x":
+            "Who we say we are: `Authorization: Bearer …`";
+        basicAuth [Map("analysisTemplates.<name>.metrics[].provider.web.basicAuth")] = "none; this or `bearerToken`",
+            eg "{ username: serin, password: x }":
+            "Who we say we are: a name and a password";
+        ca [Path] = "the system's", eg "ca.crt":
+            "A PEM file of authorities that are believed in place of the system's";
+        insecure [Flag] = "false", eg "false":
+            "Takes any certificate: the connection is encrypted, but nobody knows with whom";
+    }
+    "analysisTemplates.<name>.metrics[].provider.prometheus.rangeQuery" {
+        start [Text] = REQUIRED, eg "now() - duration(\"1h\")":
+            "From when";
+        end [Text] = "now()", eg "now()":
+            "To when";
+        step [Duration] = REQUIRED, eg "1m":
+            "Between two points";
+    }
+    "analysisTemplates.<name>.metrics[].provider.web" {
+        url [Url] = REQUIRED, eg "https://host/errors":
+            "What is asked";
+        method [Word(&["GET", "POST", "PUT"])] = "GET", eg "POST":
+            "How";
+        body [Text] = "none; this or `jsonBody`", eg "text":
+            "What is sent";
+        jsonBody [Named(&[Text, Number(0.0), Flag, Named(&[Text]), List(&[Text])])] = "none; this or `body`",
+            eg "{ service: shop }":
+            "What is sent as JSON; what looks like a number, `true`, `false` or `null` is one";
+        jsonPath [Text] = "the whole body", eg "\"{$.data}\"":
+            "The part of a JSON answer that is the result";
+        timeoutSeconds [Whole(1, 600)] = "10", eg "10":
+            "How long an answer is waited for";
+        headers [List(&[Map("analysisTemplates.<name>.metrics[].provider.web.headers[]")])] = "none",
+            eg "[{ key: X-Scope-OrgID, value: shop }]":
+            "Header fields of the request";
+        bearerToken [Secret] = "none; this or `basicAuth`", eg "x":
+            "Who we say we are: `Authorization: Bearer …`";
+        basicAuth [Map("analysisTemplates.<name>.metrics[].provider.web.basicAuth")] = "none; this or `bearerToken`",
+            eg "{ username: serin, password: x }":
+            "Who we say we are: a name and a password";
+        ca [Path] = "the system's", eg "ca.crt":
+            "A PEM file of authorities that are believed in place of the system's";
+        insecure [Flag] = "false", eg "false":
+            "Takes any certificate: the connection is encrypted, but nobody knows with whom";
+    }
+    "analysisTemplates.<name>.metrics[].provider.web.headers[]" {
+        key [Text] = REQUIRED, eg "X-Scope-OrgID":
+            "The field's name";
+        value [Secret] = REQUIRED, eg "shop":
+            "Its value";
+    }
+    "analysisTemplates.<name>.metrics[].provider.web.basicAuth" {
+        username [Text] = REQUIRED, eg "serin":
+            "The name";
+        password [Secret] = REQUIRED, eg "x":
+            "The password";
+    }
+    "analysisTemplates.<name>.metrics[].provider.exec" {
+        command [List(&[Text])] = REQUIRED, eg "[./smoke-test.sh]":
+            "The program and its arguments; no shell reads them";
+        env [Named(&[Text])] = "none", eg "{ LIMIT: \"7\" }":
+            "Its environment; beside it there is `PATH` and nothing else";
+        timeout [Duration] = "1m", eg "1m":
+            "After so long it is killed with all that it started, which is an Error";
+    }
+    "analysisTemplates.<name>.metrics[].provider.datadog" {
+        address [Url] = "https://api.datadoghq.com", eg "https://api.datadoghq.eu":
+            "The API of the site";
+        apiKey [Secret] = REQUIRED, eg "x":
+            "The API key";
+        appKey [Secret] = REQUIRED, eg "x":
+            "The application key";
+        apiVersion [Word(&["v1", "v2"])] = "v1", eg "v2":
+            "v1 gives the last point of a series, v2 one number of a formula";
+        interval [Duration] = "5m", eg "5m":
+            "How far back is asked";
+        query [Text] = "none; this or `queries`", eg "avg:errors{*}":
+            "The query";
+        queries [Named(&[Text])] = "none; this or `query`", eg "{ errors: \"sum:errors{*}\", all: \"sum:requests{*}\" }":
+            "Queries by name, for a formula; v2 only";
+        formula [Text] = "the only query", eg "errors / all":
+            "What is made of the queries; v2 only";
+        aggregator [Word(&["last", "avg", "min", "max", "sum", "mean", "percentile", "l2norm", "area"])] = "last", eg "avg":
+            "How v2 makes one number of a query's points";
+        timeout [Duration] = "30s", eg "30s":
+            "How long an answer is waited for";
+    }
+    "analysisTemplates.<name>.metrics[].provider.newRelic" {
+        address [Url] = "that of the region", eg "https://api.newrelic.com/graphql":
+            "The GraphQL API";
+        apiKey [Secret] = REQUIRED, eg "x":
+            "The user key";
+        accountId [Text] = REQUIRED, eg "\"1234567\"":
+            "The account's number";
+        region [Word(&["us", "eu"])] = "us", eg "eu":
+            "Where the account is";
+        query [Text] = REQUIRED, eg "FROM Transaction SELECT count(*)":
+            "In NRQL";
+        timeout [Duration] = "30s", eg "30s":
+            "How long an answer is waited for";
+    }
+    "analysisTemplates.<name>.metrics[].provider.graphite" {
+        address [Url] = REQUIRED, eg "http://graphite:8080":
+            "Where it is";
+        query [Text] = REQUIRED, eg "target=shop.errors&from=-5min":
+            "The parameters of `/render`, or a target alone";
+        timeout [Duration] = "30s", eg "30s":
+            "How long an answer is waited for";
+        headers [List(&[Map("analysisTemplates.<name>.metrics[].provider.web.headers[]")])] = "none",
+            eg "[{ key: X-Scope-OrgID, value: shop }]":
+            "Header fields of the request";
+        bearerToken [Secret] = "none; this or `basicAuth`", eg "x":
+            "Who we say we are: `Authorization: Bearer …`";
+        basicAuth [Map("analysisTemplates.<name>.metrics[].provider.web.basicAuth")] = "none; this or `bearerToken`",
+            eg "{ username: serin, password: x }":
+            "Who we say we are: a name and a password";
+        ca [Path] = "the system's", eg "ca.crt":
+            "A PEM file of authorities that are believed in place of the system's";
+        insecure [Flag] = "false", eg "false":
+            "Takes any certificate: the connection is encrypted, but nobody knows with whom";
+    }
+    "analysisTemplates.<name>.metrics[].provider.influxdb" {
+        address [Url] = REQUIRED, eg "http://influxdb:8086":
+            "Where it is";
+        org [Text] = REQUIRED, eg "shop":
+            "The organisation";
+        authToken [Secret] = REQUIRED, eg "x":
+            "The API token";
+        query [Text] = REQUIRED, eg "'from(bucket: \"shop\")'":
+            "In Flux";
+        timeout [Duration] = "30s", eg "30s":
+            "How long an answer is waited for";
+        headers [List(&[Map("analysisTemplates.<name>.metrics[].provider.web.headers[]")])] = "none",
+            eg "[{ key: X-Scope-OrgID, value: shop }]":
+            "Header fields of the request";
+        ca [Path] = "the system's", eg "ca.crt":
+            "A PEM file of authorities that are believed in place of the system's";
+        insecure [Flag] = "false", eg "false":
+            "Takes any certificate: the connection is encrypted, but nobody knows with whom";
+    }
+    "analysisTemplates.<name>.metrics[].provider.cloudWatch" {
+        address [Url] = "Amazon's own of the region", eg "https://monitoring.eu-central-1.amazonaws.com":
+            "Where it is asked";
+        region [Text] = REQUIRED, eg "eu-central-1":
+            "The region";
+        accessKeyId [Text] = REQUIRED, eg "AKIDEXAMPLE":
+            "The access key's id";
+        secretAccessKey [Secret] = REQUIRED, eg "x":
+            "The access key's secret";
+        sessionToken [Secret] = "none", eg "x":
+            "That of temporary credentials";
+        interval [Duration] = "5m", eg "30m":
+            "How far back is asked";
+        metricDataQueries [List(&[Map("analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[]")])] = REQUIRED,
+            eg "[{ id: a, expression: b }]":
+            "What is asked, as in the API of CloudWatch";
+        timeout [Duration] = "30s", eg "30s":
+            "How long an answer is waited for";
+    }
+    "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[]" {
+        id [Text] = REQUIRED, eg "rate":
+            "The query's name in expressions";
+        expression [Text] = "none; this or `metricStat`", eg "errors / requests":
+            "What is made of other queries";
+        label [Text] = "none", eg "error rate":
+            "Its name in the answer";
+        metricStat [Map("analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat")] = "none; this or `expression`",
+            eg "{ metric: { metricName: errors }, period: 300, stat: Sum }":
+            "A metric";
+        period [Whole(1, 86_400)] = "none", eg "300":
+            "Of an expression, in seconds";
+        returnData [Flag] = "true", eg "false":
+            "Whether it is a part of the answer";
+    }
+    "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat" {
+        metric [Map("analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat.metric")] = REQUIRED,
+            eg "{ metricName: errors }":
+            "Which metric";
+        period [Whole(1, 86_400)] = REQUIRED, eg "300":
+            "In seconds";
+        stat [Text] = REQUIRED, eg "Sum":
+            "What is made of its values: `Sum`, `Average`, `p99` and the like";
+        unit [Text] = "none", eg "Count":
+            "Only values of this unit";
+    }
+    "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat.metric" {
+        namespace [Text] = "none", eg "shop":
+            "The metric's namespace";
+        metricName [Text] = REQUIRED, eg "errors":
+            "Its name";
+        dimensions [List(&[Map("analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat.metric.dimensions[]")])] = "none",
+            eg "[{ name: service, value: web }]":
+            "Which of those of that name";
+    }
+    "analysisTemplates.<name>.metrics[].provider.cloudWatch.metricDataQueries[].metricStat.metric.dimensions[]" {
+        name [Text] = REQUIRED, eg "service":
+            "The dimension's name";
+        value [Text] = REQUIRED, eg "web":
+            "Its value";
     }
 }

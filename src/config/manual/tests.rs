@@ -1,6 +1,11 @@
 //! The manual against the shapes, the readers, the schema and the files that are made of it.
 
-use std::{collections::HashMap, env, fs, path::Path};
+use std::{
+    collections::HashMap,
+    env, fs,
+    path::Path,
+    sync::{LazyLock, Mutex},
+};
 
 use regex::Regex;
 use serde_json::{Value as Json, json};
@@ -231,7 +236,13 @@ fn place(root: &mut Node, at: &str, field: &'static str) -> Option<Place> {
         Value::Map(fields) => !single || fields.iter().any(|own| own.key == field),
         _ => false,
     };
-    nodes.iter().find(fits).map(|node| Place { node: std::ptr::from_ref(*node), field })
+    // Of several mappings the one that has it already: it may exclude what stands in another.
+    let has = |node: &&&Node| matches!(&node.value, Value::Map(fields) if fields.iter().any(|own| own.key == field));
+    nodes
+        .iter()
+        .find(has)
+        .or_else(|| nodes.iter().find(fits))
+        .map(|node| Place { node: std::ptr::from_ref(*node), field })
 }
 
 /// The tree in flow style with another value at a place.
@@ -280,10 +291,11 @@ fn json_of(node: &Node) -> Json {
 
 /// Where a document does not fit the schema.
 fn misfits(document: &Json) -> Vec<String> {
-    let schema = schema();
+    // Made once: regular expressions are dear where nothing is optimised.
+    static SCHEMA: LazyLock<Json> = LazyLock::new(schema);
+    static PATTERNS: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
     let mut found = Vec::new();
-    let mut patterns = HashMap::new();
-    fit(&schema, &schema, document, "", &mut patterns, &mut found);
+    fit(&SCHEMA, &SCHEMA, document, "", &mut PATTERNS.lock().unwrap(), &mut found);
     found
 }
 

@@ -1,5 +1,5 @@
 //! Conditions in expr-lang: bounded, tried when parsed, evaluated to true, false or an error.
-//! Sees Serin's own measurements and the template's arguments, and nothing else.
+//! Sees what was measured or answered and the template's arguments, and nothing else.
 
 mod functions;
 mod outline;
@@ -12,6 +12,7 @@ use std::{
 
 use expr::{Context, Program, Value};
 
+use super::answer::Answer;
 use crate::engine::{
     samples::Counts,
     stats::{latency::LatencyCounts, window::Summary},
@@ -52,11 +53,31 @@ pub enum Subject {
     Canary,
 }
 
+/// What `result` can be, which decides how a condition is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Serin's own measurements of a version.
+    Own,
+    /// A number or a list of numbers, as metric stores give them.
+    Numbers,
+    /// Whatever JSON can say.
+    Anything,
+}
+
+/// What `result` is.
+#[derive(Debug, Clone, Copy)]
+pub enum Seen<'a> {
+    /// Serin's own measurements of a version.
+    Summary(&'a Summary),
+    /// Somebody's answer.
+    Answer(&'a Answer),
+}
+
 /// What a condition is evaluated on.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// The version that the metric asks about.
-    pub result: &'a Summary,
+    /// What the metric asks about.
+    pub result: Seen<'a>,
     /// The stable version over the same time.
     pub stable: &'a Summary,
     /// The canary over the same time.
@@ -81,13 +102,14 @@ impl Subject {
 }
 
 impl<'a> Scope<'a> {
-    /// What is known of one of the versions.
+    /// What is known of one of the versions; none of an answer.
     #[must_use]
-    pub const fn summary(&self, of: Subject) -> &'a Summary {
-        match of {
-            Subject::Result => self.result,
-            Subject::Stable => self.stable,
-            Subject::Canary => self.canary,
+    pub const fn summary(&self, of: Subject) -> Option<&'a Summary> {
+        match (of, self.result) {
+            (Subject::Result, Seen::Summary(summary)) => Some(summary),
+            (Subject::Result, Seen::Answer(_)) => None,
+            (Subject::Stable, _) => Some(self.stable),
+            (Subject::Canary, _) => Some(self.canary),
         }
     }
 }
@@ -97,11 +119,15 @@ impl Condition {
     ///
     /// # Errors
     /// When it is too large or nested too deeply, does not parse, or can never give a verdict.
-    pub fn parse(source: &str) -> Result<Self, ConditionError> {
-        let outline = outline::read(source)?;
+    pub fn parse(source: &str, shape: Shape) -> Result<Self, ConditionError> {
+        let outline = outline::read(source, shape)?;
         let program = guarded(|| expr::compile(source))?;
         let condition = Self { source: source.to_owned(), compiled: Arc::new(Compiled { program, outline }) };
-        condition.try_out()?;
+        match shape {
+            Shape::Own => condition.try_out()?,
+            Shape::Numbers => condition.try_out_on(&numbers(), true)?,
+            Shape::Anything => condition.try_out_on(&anything(), false)?,
+        }
         Ok(condition)
     }
 
@@ -123,6 +149,25 @@ impl Condition {
         &self.compiled.outline.args
     }
 
+    /// Whether it looks for NaN itself.
+    #[must_use]
+    pub fn expects_nan(&self) -> bool {
+        self.compiled.outline.expects_nan
+    }
+
+    /// Whether it gives a verdict on a plain number and none on a list with one: written for the wrong one, as most
+    /// queries give lists.
+    #[must_use]
+    pub fn wants_a_plain_number(&self) -> bool {
+        let empty = Summary::empty();
+        let args: Vec<_> = self.args().iter().map(|name| (name.clone(), "1".to_owned())).collect();
+        let verdict = |answer: &Answer| {
+            let scope = Scope { result: Seen::Answer(answer), stable: &empty, canary: &empty, args: &args };
+            self.evaluate(&scope).is_ok()
+        };
+        verdict(&Answer::Number(0.97)) && !verdict(&Answer::numbers([0.97]))
+    }
+
     /// The verdict.
     ///
     /// # Errors
@@ -137,10 +182,18 @@ impl Condition {
     /// The values it was evaluated on, e.g. `result.p95 = 184.0 ms` and `stable.requests = 912`; none when it mentions none.
     #[must_use]
     pub fn values(&self, scope: &Scope<'_>) -> Vec<String> {
-        let readings = self.compiled.outline.readings.iter().map(|&(subject, field)| {
-            format!("{}.{field} = {}", subject.as_str(), in_words(field, &read(scope.summary(subject), field)))
+        let outline = &self.compiled.outline;
+        let answer = match scope.result {
+            Seen::Answer(answer) if outline.subjects.contains(&Subject::Result) => {
+                Some(format!("result = {}", answer.in_words()))
+            }
+            _ => None,
+        };
+        let readings = outline.readings.iter().filter_map(|&(subject, field)| {
+            let value = read(scope.summary(subject)?, field);
+            Some(format!("{}.{field} = {}", subject.as_str(), in_words(field, &value)))
         });
-        readings.collect()
+        answer.into_iter().chain(readings).collect()
     }
 
     fn run(&self, context: &Context) -> Result<Value, ConditionError> {
@@ -150,8 +203,13 @@ impl Condition {
     fn context(&self, scope: &Scope<'_>) -> Context {
         let mut context = Context::default();
         for subject in self.subjects() {
-            let summary = scope.summary(*subject);
-            context.insert(subject.as_str(), Value::from_iter(FIELDS.map(|field| (field, read(summary, field)))));
+            let value = match (subject, scope.result) {
+                (Subject::Result, Seen::Answer(answer)) => answer.value(),
+                _ => scope
+                    .summary(*subject)
+                    .map_or(Value::Nil, |summary| Value::from_iter(FIELDS.map(|field| (field, read(summary, field))))),
+            };
+            context.insert(subject.as_str(), value);
         }
         let args = scope.args.iter().map(|(name, value)| (name.clone(), Value::String(value.clone())));
         context.insert("args", args.collect::<Value>());
@@ -166,7 +224,7 @@ impl Condition {
             let args: Vec<_> = self.args().iter().map(|name| (name.clone(), text.to_owned())).collect();
             for result in &typical {
                 for stable in [&typical[0], &none] {
-                    let scope = Scope { result, stable, canary: result, args: &args };
+                    let scope = Scope { result: Seen::Summary(result), stable, canary: result, args: &args };
                     match self.run(&self.context(&scope)) {
                         Ok(Value::Bool(_)) => verdicts += 1,
                         Ok(value) => return Err(not_a_verdict(&value)),
@@ -187,9 +245,36 @@ impl Condition {
         }
     }
 
+    /// Refuses what can give no verdict on an answer: with `strict`, what gives something else on any, or fails on every
+    /// one; without, since nobody knows what will be answered, only what gives something else and never a verdict.
+    fn try_out_on(&self, answers: &[Answer], strict: bool) -> Result<(), ConditionError> {
+        let typical = typical();
+        let (mut failure, mut other, mut verdicts) = (None, None, 0);
+        for text in ["1", "v1"] {
+            let args: Vec<_> = self.args().iter().map(|name| (name.clone(), text.to_owned())).collect();
+            for answer in answers {
+                let scope =
+                    Scope { result: Seen::Answer(answer), stable: &typical[0], canary: &typical[0], args: &args };
+                match self.run(&self.context(&scope)) {
+                    Ok(Value::Bool(_)) => verdicts += 1,
+                    Ok(value) => other = other.or(Some(not_a_verdict(&value))),
+                    Err(error) => failure = failure.or(Some(error)),
+                }
+            }
+        }
+        match (other, failure) {
+            (Some(other), failure) if verdicts == 0 && (strict || failure.is_none()) => Err(other),
+            (None, Some(error)) if verdicts == 0 && strict => {
+                Err(ConditionError(format!("it fails on every typical result: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn odd_context(&self, odd: &Value, args: &[(String, String)]) -> Context {
         let empty = Summary::empty();
-        let mut context = self.context(&Scope { result: &empty, stable: &empty, canary: &empty, args });
+        let result = Seen::Summary(&empty);
+        let mut context = self.context(&Scope { result, stable: &empty, canary: &empty, args });
         for subject in self.subjects() {
             context.insert(subject.as_str(), Value::from_iter(FIELDS.map(|field| (field, odd.clone()))));
         }
@@ -216,6 +301,20 @@ fn typical() -> [Summary; 3] {
         summary(1_000, 500, &[(300, 500), (600, 500)]),
         summary(1, 0, &[(350, 1)]),
     ]
+}
+
+/// What metric stores answer: one number, several, none, and what is no number.
+fn numbers() -> Vec<Answer> {
+    let one = [0.97, 0.0, 512.0, f64::NAN, f64::INFINITY].map(Answer::Number);
+    let lists = [&[][..], &[0.97], &[0.0], &[512.0], &[f64::NAN], &[0.97, 0.4], &[0.97, 0.4, 512.0]];
+    one.into_iter().chain(lists.map(|list| Answer::numbers(list.iter().copied()))).chain([Answer::Nil]).collect()
+}
+
+/// What JSON can be at its simplest.
+fn anything() -> Vec<Answer> {
+    let text = |text: &str| Answer::Text(text.to_owned());
+    let others = [Answer::Bool(true), Answer::Integer(3), text(""), text("0.97"), text("ok"), Answer::Map(Vec::new())];
+    numbers().into_iter().chain(others).chain([Answer::List(vec![text("ok")])]).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a latency stay far below 2^53")]

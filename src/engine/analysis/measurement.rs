@@ -3,13 +3,24 @@
 use std::time::Duration;
 
 use super::{
-    condition::{Condition, ConditionError, Scope, Subject},
-    template::{Arm, MetricPlan, Provider},
+    answer::{Answer, Reply},
+    ask::{BuiltIn, Text},
+    condition::{Condition, ConditionError, Scope, Seen, Subject},
+    template::{Arm, MetricPlan},
 };
 use crate::engine::{samples::Counts, stats::window::Summary, time::Timestamp};
 
-/// Gives a version's summary over a window; an empty one without traffic.
-pub type Read<'a> = &'a dyn Fn(&Arm, Duration) -> Summary;
+/// What `stable` and `canary` look back on where somebody else is asked about `result`.
+const BESIDE: Duration = Duration::from_mins(1);
+
+/// What is known at the moment of a measurement.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// Gives a version's summary over a window; an empty one without traffic.
+    pub read: &'a dyn Fn(&Arm, Duration) -> Summary,
+    /// Gives what stands for a built-in name now.
+    pub known: &'a dyn Fn(BuiltIn) -> String,
+}
 
 /// What one measurement says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +40,10 @@ pub enum Verdict {
 /// A measurement as it is remembered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
-    /// When it was taken.
+    /// When it was taken; when the question was asked.
     pub at: Timestamp,
+    /// When it was judged: later than `at` where somebody else was asked.
+    pub finished: Timestamp,
     /// What it says.
     pub verdict: Verdict,
     /// The values that the conditions mention, e.g. `result.p95 = 184.0 ms`; empty when they mention none.
@@ -42,6 +55,9 @@ pub struct Measurement {
 }
 
 impl Verdict {
+    /// All verdicts.
+    pub const ALL: [Self; 5] = [Self::Successful, Self::Failed, Self::Inconclusive, Self::Error, Self::NoData];
+
     /// The word for messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -64,26 +80,73 @@ impl Measurement {
     }
 }
 
-/// Measures and judges.
-pub(super) fn measure(plan: &MetricPlan, args: &[(String, String)], now: Timestamp, read: Read<'_>) -> Measurement {
-    let Provider::Serin { version, window } = &plan.provider;
-    let (stable, canary) = (read(&Arm::Stable, *window), read(&Arm::Canary, *window));
+/// Looks at Serin's own measurements and judges.
+pub(super) fn measure(
+    plan: &MetricPlan,
+    version: &Arm,
+    window: Duration,
+    args: &[(String, Text)],
+    now: Timestamp,
+    facts: Facts<'_>,
+) -> Measurement {
+    let (stable, canary) = ((facts.read)(&Arm::Stable, window), (facts.read)(&Arm::Canary, window));
     let named = match version {
-        Arm::Named(_) => Some(read(version, *window)),
+        Arm::Named(_) => Some((facts.read)(version, window)),
         Arm::Canary | Arm::Stable => None,
     };
     let result = named.as_ref().unwrap_or(if *version == Arm::Stable { &stable } else { &canary });
-    let scope = Scope { result, stable: &stable, canary: &canary, args };
-    let (verdict, why) = judge(plan, version, &scope);
-    Measurement { at: now, verdict, value: values(plan, &scope), why, samples: samples(version, &scope) }
+    let args = plain(args, facts);
+    let scope = Scope { result: Seen::Summary(result), stable: &stable, canary: &canary, args: &args };
+    let (verdict, why) = match result.counts.requests {
+        0 => (Verdict::NoData, format!("no {} requests yet", name(version))),
+        _ => judge(plan, &scope),
+    };
+    let samples = samples(Some((version, result)), &scope, window);
+    Measurement { at: now, finished: now, verdict, value: values(plan, &scope), why, samples }
+}
+
+/// Judges what somebody else answered.
+pub(super) fn judge_reply(
+    plan: &MetricPlan,
+    args: &[(String, Text)],
+    asked: Timestamp,
+    now: Timestamp,
+    reply: &Result<Reply, String>,
+    facts: Facts<'_>,
+) -> Measurement {
+    let (stable, canary) = ((facts.read)(&Arm::Stable, BESIDE), (facts.read)(&Arm::Canary, BESIDE));
+    let args = plain(args, facts);
+    let nothing = Answer::Nil;
+    let answer = if let Ok(Reply::Value(answer)) = reply { answer } else { &nothing };
+    let scope = Scope { result: Seen::Answer(answer), stable: &stable, canary: &canary, args: &args };
+    let (verdict, value, why) = match reply {
+        Ok(Reply::Value(answer)) => {
+            let (verdict, why) = judge_answer(plan, answer, &scope);
+            (verdict, values(plan, &scope), why)
+        }
+        Ok(Reply::Failed(said)) => (Verdict::Failed, String::new(), said.clone()),
+        Err(trouble) => (Verdict::Error, String::new(), trouble.clone()),
+    };
+    Measurement { at: asked, finished: now, verdict, value, why, samples: samples(None, &scope, BESIDE) }
+}
+
+/// As any measurement, save that nothing can be said of no answer at all, and nothing of a ratio of nothing to nothing
+/// by a condition that does not look for it: both mean that there was no traffic.
+fn judge_answer(plan: &MetricPlan, answer: &Answer, scope: &Scope<'_>) -> (Verdict, String) {
+    let mut conditions = plan.success.iter().chain(&plan.failure);
+    if answer.has_nan() && !conditions.any(Condition::expects_nan) {
+        return (Verdict::NoData, "the answer is not a number (NaN), so there was nothing to measure".to_owned());
+    }
+    let (verdict, why) = judge(plan, scope);
+    if verdict == Verdict::Error && answer.is_empty() {
+        return (Verdict::NoData, "the answer is empty, so there was nothing to measure".to_owned());
+    }
+    (verdict, why)
 }
 
 /// Both conditions are evaluated, and a fault in either is an Error even if the other one would decide; save that
 /// nothing can be said of a version without requests, which is NoData.
-fn judge(plan: &MetricPlan, version: &Arm, scope: &Scope<'_>) -> (Verdict, String) {
-    if scope.result.counts.requests == 0 {
-        return (Verdict::NoData, format!("no {} requests yet", name(version)));
-    }
+fn judge(plan: &MetricPlan, scope: &Scope<'_>) -> (Verdict, String) {
     let success = plan.success.as_ref().map(|condition| condition.evaluate(scope));
     let failure = plan.failure.as_ref().map(|condition| condition.evaluate(scope));
     match (verdict(success, failure), &plan.success, &plan.failure) {
@@ -112,6 +175,16 @@ fn judge(plan: &MetricPlan, version: &Arm, scope: &Scope<'_>) -> (Verdict, Strin
     }
 }
 
+/// The arguments as conditions see them; secrets are none of their business.
+fn plain(args: &[(String, Text)], facts: Facts<'_>) -> Vec<(String, String)> {
+    let filled = args.iter().filter_map(|(name, text)| {
+        let mut text = text.clone();
+        text.fill(facts.known);
+        Some((name.clone(), text.as_plain()?))
+    });
+    filled.collect()
+}
+
 type Evaluated = Option<Result<bool, ConditionError>>;
 
 /// Argo's table of verdicts.
@@ -126,7 +199,7 @@ fn verdict(success: Evaluated, failure: Evaluated) -> Result<Verdict, (&'static 
 }
 
 fn lacks(scope: &Scope<'_>, subject: Subject) -> bool {
-    scope.summary(subject).counts.requests == 0
+    scope.summary(subject).is_some_and(|summary| summary.counts.requests == 0)
 }
 
 fn values(plan: &MetricPlan, scope: &Scope<'_>) -> String {
@@ -139,13 +212,14 @@ fn values(plan: &MetricPlan, scope: &Scope<'_>) -> String {
     values.join(", ")
 }
 
-fn samples(version: &Arm, scope: &Scope<'_>) -> String {
-    let named = match version {
-        Arm::Named(name) => format!("{name} {}, ", counts(scope.result.counts)),
-        Arm::Canary | Arm::Stable => String::new(),
+fn samples(of: Option<(&Arm, &Summary)>, scope: &Scope<'_>, window: Duration) -> String {
+    let named = match of {
+        Some((Arm::Named(name), result)) => format!("{name} {}, ", counts(result.counts)),
+        _ => String::new(),
     };
     let (canary, stable) = (counts(scope.canary.counts), counts(scope.stable.counts));
-    format!("{named}canary {canary}, stable {stable} over {:?}", scope.result.span)
+    let span = of.map_or(scope.canary.span.min(window), |(_, result)| result.span);
+    format!("{named}canary {canary}, stable {stable} over {span:?}")
 }
 
 fn counts(counts: Counts) -> String {

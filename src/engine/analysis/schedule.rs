@@ -3,10 +3,15 @@
 
 use std::time::Duration;
 
-use super::{measurement::Verdict, template::MetricPlan};
+use super::{
+    measurement::Verdict,
+    template::{MetricPlan, Provider},
+};
 use crate::engine::time::Timestamp;
 
-/// How long after an error or a measurement without requests the next one is tried, unless the interval is shorter.
+/// How long after an error or a measurement without requests the next one is tried, unless the interval is shorter. Who
+/// is asked outside gets all of it after an error, however short the interval: an outage must not use up the patience
+/// with it faster than in Argo Rollouts.
 pub const RETRY: Duration = Duration::from_secs(10);
 /// Intervals below this would measure the same traffic again and again.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -36,10 +41,16 @@ pub(super) fn taken(plan: &MetricPlan, due: Timestamp, now: Timestamp, verdict: 
     Latest { due: due + Duration::from_millis(late - late % pace), verdict }
 }
 
+/// From the start of a run that goes on from another one to its first measurement.
+pub(super) fn pace_after(plan: &MetricPlan) -> Duration {
+    pace(plan, Verdict::Successful)
+}
+
 fn pace(plan: &MetricPlan, verdict: Verdict) -> Duration {
     let interval = plan.interval.unwrap_or(RETRY).max(INTERVAL_MIN);
-    match verdict {
-        Verdict::Error | Verdict::NoData => interval.min(RETRY),
-        Verdict::Successful | Verdict::Failed | Verdict::Inconclusive => interval,
+    match (verdict, &plan.provider) {
+        (Verdict::Error, Provider::Outside { .. }) => RETRY,
+        (Verdict::Error | Verdict::NoData, _) => interval.min(RETRY),
+        (Verdict::Successful | Verdict::Failed | Verdict::Inconclusive, _) => interval,
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::condition::Condition;
+use super::{
+    ask::{Ask, Text},
+    condition::Condition,
+};
 use crate::engine::names::VersionName;
 
 /// An AnalysisTemplate with its arguments filled in.
@@ -10,8 +13,8 @@ use crate::engine::names::VersionName;
 pub struct Template {
     /// Its name.
     pub name: String,
-    /// The arguments, in scope of conditions as `args`.
-    pub args: Vec<(String, String)>,
+    /// The arguments, in scope of conditions as `args`; built-in names in them are filled in at each measurement.
+    pub args: Vec<(String, Text)>,
     /// At least one; names unique.
     pub metrics: Vec<MetricPlan>,
 }
@@ -31,20 +34,24 @@ pub struct MetricPlan {
     pub success: Option<Condition>,
     /// A measurement is Failed when this is true.
     pub failure: Option<Condition>,
-    /// Failed when more failures than this.
-    pub failure_limit: u32,
+    /// Failed when more failures than this; none: failures alone never decide.
+    pub failure_limit: Option<u32>,
     /// Inconclusive when more inconclusive ones than this.
     pub inconclusive_limit: u32,
     /// Error when more errors in a row than this.
     pub consecutive_error_limit: u32,
     /// Successful at so many successes in a row; zero is off.
     pub consecutive_success_limit: u32,
+    /// Measured and shown, but decides nothing.
+    pub dry_run: bool,
+    /// So many measurements are kept.
+    pub retention: usize,
     /// Whom to ask.
     pub provider: Provider,
 }
 
 /// Who answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Provider {
     /// Serin's own measurements.
     Serin {
@@ -52,6 +59,13 @@ pub enum Provider {
         version: Arm,
         /// Over this time, never past the last weight change.
         window: Duration,
+    },
+    /// Somebody else.
+    Outside {
+        /// Whom and what.
+        ask: Box<Ask>,
+        /// How long an answer is waited for.
+        timeout: Duration,
     },
 }
 

@@ -28,6 +28,7 @@ impl Service {
             Verb::Retry => self.order_retry(cause, log),
             Verb::Undo { to } => self.order_undo(*to, cause, log),
             Verb::SetWeight(weight) => self.order_weight(*weight, cause, log),
+            Verb::Terminate => self.order_terminate(cause, log),
         }
     }
 
@@ -130,8 +131,10 @@ impl Service {
             PauseKind::Command | PauseKind::Inconclusive | PauseKind::NoTraffic | PauseKind::Untrusted => {
                 if let Some(rollout) = self.rollout_mut() {
                     rollout.lacking_since = None;
-                    if kind == PauseKind::Inconclusive {
-                        rollout.analysis = None;
+                    match kind {
+                        PauseKind::Inconclusive => (rollout.analysis, rollout.background) = (None, None),
+                        PauseKind::NoTraffic => rollout.analysis = None,
+                        _ => {}
                     }
                 }
                 self.note(EventKind::Resumed, cause, about, log);

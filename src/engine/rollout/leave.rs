@@ -20,6 +20,7 @@ impl Service {
         let Some(rollout) = self.rollout() else { return };
         let (target, from, over) = (rollout.target.clone(), rollout.weight, self.plan.strategy.policy.abort_ramp);
         self.standing.refuse(&target);
+        self.end_runs(log.now);
         let about = target.version.clone();
         let ramp = Ramp { weight: from, from, began: log.now, over };
         let ramp = Some(ramp).filter(|_| from > Weight::ZERO && !over.is_zero());

@@ -33,6 +33,7 @@ impl Service {
             rollout: self.rollout().map(|rollout| self.rollout_view(rollout, now)),
             versions: self.version_views(now),
             last_event: self.last_event.clone(),
+            analysis_runs: self.run_records(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::state::{Log, Phase, Rollout, Service, WatchedShares};
 use crate::engine::{
-    analysis::run::{AnalysisPhase, AnalysisRun},
+    analysis::ask::RunKind,
     event::{Cause, EventKind},
     memory::PauseKind,
     names::VersionName,
@@ -29,7 +29,7 @@ const LEARN: Duration = Duration::from_secs(10);
 const TOO_FEW: &str = "too few requests to judge the canary";
 
 /// What the present step says.
-enum StepState {
+pub(super) enum StepState {
     /// Still going on.
     Holds,
     /// Over, for this reason.
@@ -61,6 +61,7 @@ impl Service {
     /// takes time, or that something holds. Who says `promote` has looked, and is not held.
     pub(super) fn enter(&mut self, step: usize, cause: Cause, log: &mut Log<'_>) {
         let steps = self.plan.strategy.steps.clone();
+        self.end_run(RunKind::Step, "ended with its step", log.now);
         let waited = self.rollout().is_some_and(|rollout| self.stands_before(rollout));
         let Some(rollout) = self.rollout_mut() else { return };
         let (before, step_before) = (rollout.weight, rollout.step);
@@ -75,10 +76,6 @@ impl Service {
         let Some(rollout) = self.rollout_mut() else { return };
         rollout.step = at;
         rollout.lacking_since = None;
-        rollout.analysis = match steps.get(at) {
-            Some(Step::Analysis(templates)) => Some(AnalysisRun::start(templates, log.now)),
-            _ => None,
-        };
         let (weight, version) = (rollout.weight, rollout.target.version.clone());
         let safe = self.safe_test(at);
         if let Some(rollout) = self.rollout_mut() {
@@ -86,6 +83,9 @@ impl Service {
         }
         if weight != before {
             self.weight_changed(log);
+        }
+        if matches!(steps.get(at), Some(Step::Analysis(_))) {
+            self.start_step_run(log.now);
         }
         match steps.get(at) {
             None if !is_held => self.promote(cause, log),
@@ -132,6 +132,7 @@ impl Service {
 
     /// The canary becomes stable and takes all.
     pub(super) fn promote(&mut self, cause: Cause, log: &mut Log<'_>) {
+        self.end_runs(log.now);
         let phase = std::mem::replace(&mut self.phase, Phase::Healthy);
         let target = match phase {
             Phase::Progressing(rollout) | Phase::Paused { rollout, .. } => rollout.target,
@@ -159,6 +160,7 @@ impl Service {
     /// A running rollout ends because something else is wanted. It may be started again.
     pub(super) fn supersede(&mut self, cause: Cause, log: &mut Log<'_>) {
         let Some(target) = self.rollout().map(|rollout| rollout.target.version.clone()) else { return };
+        self.end_runs(log.now);
         self.phase = Phase::Healthy;
         self.traffic.forget_strata();
         self.traffic.cut(log.now, log.generation, Weight::ZERO);
@@ -174,6 +176,7 @@ impl Service {
 
     /// Nothing of the canary can be trusted: stable only, until a person starts or aborts.
     pub(super) fn distrust(&mut self, trouble: String, log: &mut Log<'_>) {
+        self.end_runs(log.now);
         let Some(rollout) = self.rollout_mut() else { return };
         rollout.weight = Weight::ZERO;
         self.traffic.forget_strata();
@@ -199,24 +202,29 @@ impl Service {
     /// The earliest time at which this service may change by itself.
     pub(in crate::engine) fn deadline(&self) -> Option<Timestamp> {
         let departure = self.next_departure();
-        let Phase::Progressing(rollout) = &self.phase else { return departure };
+        let Phase::Progressing(rollout) = &self.phase else {
+            return [departure, self.measurement_due()].into_iter().flatten().min();
+        };
         let strategy = &self.plan.strategy;
         let hold = match strategy.steps.get(rollout.step) {
             Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) => Some(rollout.since + *duration),
-            Some(Step::Analysis(_)) => rollout.analysis.as_ref().and_then(AnalysisRun::deadline),
+            Some(Step::Analysis(_)) => None,
             _ => self.held_until(rollout),
         };
         // A hold that is over waits for the canary to be warm.
         let hold = hold.map(|at| self.traffic.warm_at().map_or(at, |warm| at.max(warm)));
         let lacking = rollout.lacking_since.map(|since| since + strategy.no_traffic_for);
         let end = strategy.deadline.map(|all| rollout.since + all.saturating_sub(rollout.spent));
-        [lacking.or(hold), end, departure].into_iter().flatten().min()
+        [lacking.or(hold), end, departure, self.measurement_due()].into_iter().flatten().min()
     }
 
-    /// Guard first, then the deadline, then the step.
-    fn advance(&mut self, log: &mut Log<'_>) {
+    /// Guard first, then the analyses that go on whatever the step does, then the deadline, then the step.
+    pub(super) fn advance(&mut self, log: &mut Log<'_>) {
         if let Some(breach) = self.breach(log.now) {
             return self.breached(breach, log);
+        }
+        if self.analysis_ended_it(log) {
+            return;
         }
         if !matches!(self.phase, Phase::Progressing(_)) {
             return;
@@ -225,7 +233,7 @@ impl Service {
             let reason = "the rollout took longer than its deadline".to_owned();
             return self.withdraw(Cause::Deadline { deadline }, reason, log);
         }
-        match self.step_state(log.now) {
+        match self.step_state(log) {
             StepState::Holds => {}
             StepState::Done(cause) => {
                 let next = self.next_step();
@@ -234,6 +242,39 @@ impl Service {
             StepState::Interrupts(kind, reason, cause) => self.pause(kind, reason, cause, log),
             StepState::Withdraws(reason, cause) => self.withdraw(cause, reason, log),
         }
+    }
+
+    /// The run beside the steps goes on in every pause, and so does the step's in a pause by hand; either may end the
+    /// rollout there, but only its verdict matters.
+    fn analysis_ended_it(&mut self, log: &mut Log<'_>) -> bool {
+        let pause = match &self.phase {
+            Phase::Progressing(_) => None,
+            Phase::Paused { kind, .. } => Some(*kind),
+            Phase::Healthy | Phase::Degraded { .. } => return false,
+        };
+        let beside = match pause {
+            Some(PauseKind::Untrusted | PauseKind::Inconclusive) => StepState::Holds,
+            _ => self.watch_background(log),
+        };
+        let at_a_step = self.rollout().is_some_and(|rollout| rollout.analysis.is_some());
+        let within = match (&beside, pause) {
+            (StepState::Holds, Some(PauseKind::Command)) if at_a_step => self.analyse(log),
+            _ => StepState::Holds,
+        };
+        for state in [beside, within] {
+            match state {
+                StepState::Withdraws(reason, cause) => {
+                    self.withdraw(cause, reason, log);
+                    return true;
+                }
+                StepState::Interrupts(kind, reason, cause) => {
+                    self.pause(kind, reason, cause, log);
+                    return true;
+                }
+                StepState::Holds | StepState::Done(_) => {}
+            }
+        }
+        false
     }
 
     fn breached(&mut self, cause: Cause, log: &mut Log<'_>) {
@@ -252,7 +293,8 @@ impl Service {
         (rollout.running_for(now) >= deadline).then_some(deadline)
     }
 
-    fn step_state(&mut self, now: Timestamp) -> StepState {
+    fn step_state(&mut self, log: &mut Log<'_>) -> StepState {
+        let now = log.now;
         let Some(rollout) = self.rollout() else { return StepState::Holds };
         let canary = self.traffic.since_cut(&rollout.target.version).requests;
         let held = now.since(rollout.since);
@@ -265,7 +307,7 @@ impl Service {
             Some(Step::Pause(_)) if self.traffic.is_warming(now) => StepState::Holds,
             Some(Step::Pause(Pause::Requests(needed))) if canary < *needed => self.lacking(now),
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
-            Some(Step::Analysis(_)) => self.analyse(now),
+            Some(Step::Analysis(_)) => self.analyse(log),
             _ if self.held(rollout.step, now).is_some() => StepState::Holds,
             None | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::Pause(_)) => {
                 StepState::Done(Cause::Plan)
@@ -286,43 +328,6 @@ impl Service {
             }
             OnNoTraffic::Abort => StepState::Withdraws(TOO_FEW.to_owned(), Cause::NoTraffic { waited }),
         }
-    }
-
-    fn analyse(&mut self, now: Timestamp) -> StepState {
-        let (Some(rollout), Some(mut run)) = (self.rollout(), self.rollout().and_then(|of| of.analysis.clone())) else {
-            return self.restart_analysis(now);
-        };
-        let canary = rollout.target.version.clone();
-        run.advance(now, &|arm, window| self.arm_summary(arm, &canary, now, window));
-        let phase = run.phase();
-        let (metric, message) = run.deciding().unwrap_or_default();
-        let cause = |phase| Cause::Analysis { metric: metric.clone(), phase, message: message.clone() };
-        if let Some(rollout) = self.rollout_mut() {
-            rollout.analysis = Some(run);
-        }
-        match phase {
-            AnalysisPhase::Running => StepState::Holds,
-            AnalysisPhase::Successful => StepState::Done(Cause::Plan),
-            AnalysisPhase::Failed => StepState::Withdraws("the analysis failed".to_owned(), cause("Failed")),
-            AnalysisPhase::Error => StepState::Withdraws("the analysis ended in error".to_owned(), cause("Error")),
-            AnalysisPhase::Inconclusive => {
-                let reason = "the analysis was inconclusive".to_owned();
-                StepState::Interrupts(PauseKind::Inconclusive, reason, cause("Inconclusive"))
-            }
-        }
-    }
-
-    /// After a restart of the process, or a resume, the step's run begins anew.
-    fn restart_analysis(&mut self, now: Timestamp) -> StepState {
-        let Some(Step::Analysis(templates)) = self.rollout().and_then(|of| self.plan.strategy.steps.get(of.step))
-        else {
-            return StepState::Done(Cause::Plan);
-        };
-        let run = AnalysisRun::start(templates, now);
-        if let Some(rollout) = self.rollout_mut() {
-            rollout.analysis = Some(run);
-        }
-        StepState::Holds
     }
 
     fn stop_clock(&mut self, kind: PauseKind, reason: String, now: Timestamp) {

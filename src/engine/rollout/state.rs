@@ -1,11 +1,11 @@
 //! A service's state: who is stable, what was refused, and the phase, which holds only what is true in it.
 //! Transitions are in `machine`; this file gives the types and their remembered form.
 
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{clients::Clients, traffic::Traffic};
 use crate::engine::{
-    analysis::run::AnalysisRun,
+    analysis::{record::RunRecord, run::AnalysisRun},
     effect::{Decision, Effect},
     event::{Cause, Event, EventKind},
     memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
@@ -29,6 +29,8 @@ pub(in crate::engine) struct Service {
     pub(super) phase: Phase,
     pub(super) traffic: Traffic,
     pub(super) last_event: Option<Event>,
+    /// Analysis runs that ended; newest last, bounded.
+    pub(super) runs: VecDeque<Arc<RunRecord>>,
 }
 
 /// What outlives every rollout.
@@ -79,7 +81,10 @@ pub(super) struct Rollout {
     pub(super) test: Option<WatchedShares>,
     /// Whether the canary is good enough for the next weight, where the step may end early.
     pub(super) safe: Option<SafeTest>,
+    /// Of the present step.
     pub(super) analysis: Option<AnalysisRun>,
+    /// Beside the steps.
+    pub(super) background: Option<AnalysisRun>,
     /// The hold is over but the guard lacks requests since then.
     pub(super) lacking_since: Option<Timestamp>,
     /// Its turn among other rollouts has come.
@@ -279,6 +284,7 @@ impl Rollout {
             test: None,
             safe: None,
             analysis: None,
+            background: None,
             lacking_since: None,
             admitted: false,
         }

@@ -1,6 +1,8 @@
 //! What the file wants, against where we are: what starts, ends and changes a rollout.
 //! Saving a file without a new wish starts nothing.
 
+use std::collections::VecDeque;
+
 use super::{
     state::{Log, Phase, Rollout, Service, Standing, WatchedShares},
     traffic::Traffic,
@@ -31,8 +33,14 @@ impl Service {
     pub(in crate::engine) fn take_up(plan: ServicePlan, known: Recollection, log: &mut Log<'_>) -> Self {
         let Recollection { memory, evidence, distrust } = known;
         let standing = memory.as_ref().map_or_else(|| Standing::first(plan.stable.clone()), Standing::recall);
-        let mut service =
-            Self { plan, standing, phase: Phase::Healthy, traffic: Traffic::new(log.now), last_event: None };
+        let mut service = Self {
+            plan,
+            standing,
+            phase: Phase::Healthy,
+            traffic: Traffic::new(log.now),
+            last_event: None,
+            runs: VecDeque::new(),
+        };
         service.traffic.cut(log.now, log.generation, Weight::ZERO);
         if let Some(memory) = memory {
             service.recall(memory, evidence, log);

@@ -110,6 +110,7 @@ fn view() -> View {
         rollout: Some(rollout),
         versions: vec![measured],
         last_event: None,
+        analysis_runs: Vec::new(),
     };
     View { at: Timestamp::default(), generation: Generation(3), services: vec![service] }
 }

@@ -77,7 +77,8 @@ fn verbs() -> Vec<&'static str> {
             Verb::Abort => Some(Verb::Retry),
             Verb::Retry => Some(Verb::Undo { to: None }),
             Verb::Undo { .. } => Some(Verb::SetWeight(Weight::ZERO)),
-            Verb::SetWeight(_) => None,
+            Verb::SetWeight(_) => Some(Verb::Terminate),
+            Verb::Terminate => None,
         };
     }
     words

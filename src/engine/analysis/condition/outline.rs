@@ -2,7 +2,7 @@
 //! whatever could exhaust stack, memory or time: expr-lang itself has no limits.
 
 use super::{
-    ConditionError, FIELDS, Subject,
+    ConditionError, FIELDS, Shape, Subject,
     functions::{FOR_EACH, NAMES},
 };
 
@@ -48,13 +48,15 @@ pub(super) struct Outline {
     pub(super) readings: Vec<(Subject, &'static str)>,
     /// Names of arguments.
     pub(super) args: Vec<String>,
+    /// It looks for NaN.
+    pub(super) expects_nan: bool,
 }
 
 /// Reads a text.
 ///
 /// # Errors
 /// When it is beyond a limit or mentions something unknown. A text that is no condition at all may pass; the parser finds it.
-pub(super) fn read(source: &str) -> Result<Outline, ConditionError> {
+pub(super) fn read(source: &str, shape: Shape) -> Result<Outline, ConditionError> {
     if source.len() > BYTES_MAX {
         return refuse(format!("it has {} bytes; at most {BYTES_MAX} are allowed", source.len()));
     }
@@ -68,9 +70,10 @@ pub(super) fn read(source: &str) -> Result<Outline, ConditionError> {
     let mut outline = Outline::default();
     for at in 0..tokens.len() {
         if let Token::Word(word) = tokens[at] {
-            read_word(&tokens, at, word, &own, &mut outline)?;
+            read_word(&tokens, at, word, shape, &own, &mut outline)?;
         }
     }
+    outline.expects_nan = tokens.contains(&Token::Word("isNaN"));
     Ok(outline)
 }
 
@@ -78,6 +81,7 @@ fn read_word(
     tokens: &[Token<'_>],
     at: usize,
     word: &str,
+    shape: Shape,
     own: &[&str],
     outline: &mut Outline,
 ) -> Result<(), ConditionError> {
@@ -108,6 +112,9 @@ fn read_word(
         return refuse(format!("unknown variable `{word}`; there are result, stable, canary and args"));
     };
     push(&mut outline.subjects, subject);
+    if shape != Shape::Own && subject == Subject::Result {
+        return Ok(());
+    }
     if let Some(name) = member {
         let Some(field) = FIELDS.into_iter().find(|field| *field == name) else {
             return refuse(format!("`{word}` has no `{name}`; it has {}", FIELDS.join(", ")));

@@ -11,8 +11,8 @@ fn summary(requests: u64, errors: u64, bucket: u16) -> Summary {
 fn evaluate(source: &str, args: &[(&str, &str)]) -> Result<bool, ConditionError> {
     let args: Vec<_> = args.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let (canary, stable) = (summary(200, 4, 400), summary(3_800, 38, 380));
-    let scope = Scope { result: &canary, stable: &stable, canary: &canary, args: &args };
-    Condition::parse(source)?.evaluate(&scope)
+    let scope = Scope { result: Seen::Summary(&canary), stable: &stable, canary: &canary, args: &args };
+    Condition::parse(source, Shape::Own)?.evaluate(&scope)
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn what_can_give_no_verdict_is_refused_and_the_words_help() {
         ("'unclosed", "expected"),
         ("99999999999999999999 > 1", "invalid integer literal"),
     ] {
-        let error = Condition::parse(source).expect_err(source).to_string();
+        let error = Condition::parse(source, Shape::Own).expect_err(source).to_string();
         assert!(error.contains(words), "{source}: {error}");
     }
 }
@@ -93,7 +93,7 @@ fn what_can_give_no_verdict_is_refused_and_the_words_help() {
 #[test]
 fn limits_are_named() {
     let chain = |times: usize| format!("true{}", " && true".repeat(times));
-    assert!(Condition::parse(&chain(63)).is_ok());
+    assert!(Condition::parse(&chain(63), Shape::Own).is_ok());
     for (source, words) in [
         (format!("{}true", " ".repeat(4_096)), "bytes; at most 4096"),
         (chain(64), "words and signs; at most 128"),
@@ -102,7 +102,7 @@ fn limits_are_named() {
         ("sum([]) + sum([]) + sum([]) > 0".to_owned(), "at most 2 of these"),
         ("let a=1;let b=1;let c=1;let d=1;let e=1; true".to_owned(), "variables of its own; at most 4"),
     ] {
-        let error = Condition::parse(&source).expect_err(&source).to_string();
+        let error = Condition::parse(&source, Shape::Own).expect_err(&source).to_string();
         assert!(error.contains(words), "{source}: {error}");
     }
 }
@@ -130,7 +130,11 @@ fn the_worst_that_is_allowed_neither_overflows_the_stack_nor_takes_long() {
     let small = std::thread::Builder::new().stack_size(1536 * 1024);
     let work = move || {
         for source in worst {
-            assert!(Condition::parse(&source).is_ok(), "{source}: {:?}", Condition::parse(&source));
+            assert!(
+                Condition::parse(&source, Shape::Own).is_ok(),
+                "{source}: {:?}",
+                Condition::parse(&source, Shape::Own)
+            );
         }
     };
     small.spawn(work).unwrap().join().unwrap();
@@ -138,9 +142,9 @@ fn the_worst_that_is_allowed_neither_overflows_the_stack_nor_takes_long() {
 
 #[test]
 fn a_missing_version_makes_a_comparison_fail_rather_than_pass() {
-    let condition = Condition::parse("result.p95 <= 1.2 * stable.p95").unwrap();
+    let condition = Condition::parse("result.p95 <= 1.2 * stable.p95", Shape::Own).unwrap();
     let (some, none) = (summary(10, 0, 300), Summary::empty());
-    let scope = Scope { result: &some, stable: &none, canary: &some, args: &[] };
+    let scope = Scope { result: Seen::Summary(&some), stable: &none, canary: &some, args: &[] };
     assert!(condition.evaluate(&scope).is_err());
     assert_eq!(condition.subjects(), [Subject::Result, Subject::Stable]);
     assert_eq!(condition.values(&scope)[1], "stable.p95 = unknown");
@@ -150,8 +154,9 @@ fn a_missing_version_makes_a_comparison_fail_rather_than_pass() {
 fn values_are_shown_with_their_units() {
     let summary =
         Summary::new(Counts { requests: 400, errors: 5 }, Duration::from_secs(16), LatencyCounts(vec![(300, 400)]));
-    let scope = Scope { result: &summary, stable: &summary, canary: &summary, args: &[] };
-    let condition = Condition::parse("result.errorRate < 1 && result.rps > 0 && canary.requests > 1 && stable.p99 > 0");
+    let scope = Scope { result: Seen::Summary(&summary), stable: &summary, canary: &summary, args: &[] };
+    let condition =
+        Condition::parse("result.errorRate < 1 && result.rps > 0 && canary.requests > 1 && stable.p99 > 0", Shape::Own);
     let shown = condition.unwrap().values(&scope);
     let wanted = ["result.errorRate = 1.25 %", "result.rps = 25.0", "canary.requests = 400", "stable.p99 = 11.5 ms"];
     assert_eq!(shown, wanted);
@@ -159,9 +164,12 @@ fn values_are_shown_with_their_units() {
 
 #[test]
 fn conditions_are_equal_by_their_text() {
-    let (a, b) = (Condition::parse("result.p95 < 5").unwrap(), Condition::parse("result.p95 < 5").unwrap());
+    let (a, b) = (
+        Condition::parse("result.p95 < 5", Shape::Own).unwrap(),
+        Condition::parse("result.p95 < 5", Shape::Own).unwrap(),
+    );
     assert_eq!(a, b);
-    assert_ne!(a, Condition::parse("result.p95 < 6").unwrap());
+    assert_ne!(a, Condition::parse("result.p95 < 6", Shape::Own).unwrap());
 }
 
 /// Words that make up conditions, thrown together.
@@ -249,10 +257,10 @@ proptest! {
 
     #[test]
     fn no_text_breaks_the_evaluator(text in prop_oneof![scraps(), ".{0,60}"]) {
-        match Condition::parse(&text) {
+        match Condition::parse(&text, Shape::Own) {
             Ok(condition) => {
                 let empty = Summary::empty();
-                let scope = Scope { result: &empty, stable: &empty, canary: &empty, args: &[] };
+                let scope = Scope { result: Seen::Summary(&empty), stable: &empty, canary: &empty, args: &[] };
                 let verdict = condition.evaluate(&scope);
                 prop_assert!(!verdict.is_err_and(|error| error.0.contains("broke down")), "{}", text);
             }

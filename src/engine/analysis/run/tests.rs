@@ -1,28 +1,31 @@
 //! The decision tables of analysis on virtual time: one measurement (E), one metric (M), several metrics (R), and the
 //! own rules: no data waits, and measurements keep to the schedule.
 
-use std::{cell::RefCell, collections::HashMap};
+mod outside;
+
+use std::{cell::RefCell, collections::HashMap, time::Duration};
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::engine::{
     analysis::{
-        MEASUREMENTS_KEPT,
-        condition::Condition,
+        RETENTION,
+        ask::{BuiltIn, Text},
+        condition::{Condition, Shape},
         measurement::Verdict,
-        template::{MetricPlan, Provider},
+        template::{Arm, MetricPlan, Provider},
     },
     names::VersionName,
     samples::Counts,
-    stats::latency::LatencyCounts,
+    stats::{latency::LatencyCounts, window::Summary},
 };
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// Successful at 0 to 10 % errors, Failed above 50 %, Inconclusive between, Error at 7 errors.
 fn lettered(name: &str) -> MetricPlan {
-    let condition = |text: &str| Some(Condition::parse(text).unwrap());
+    let condition = |text: &str| Some(Condition::parse(text, Shape::Own).unwrap());
     MetricPlan {
         name: name.to_owned(),
         interval: None,
@@ -30,10 +33,12 @@ fn lettered(name: &str) -> MetricPlan {
         count: None,
         success: condition("result.errors == 7 ? asInt('x') == 1 : result.errorRate <= 0.1"),
         failure: condition("result.errorRate > 0.5"),
-        failure_limit: 0,
+        failure_limit: Some(0),
         inconclusive_limit: 0,
         consecutive_error_limit: 4,
         consecutive_success_limit: 0,
+        dry_run: false,
+        retention: RETENTION,
         provider: Provider::Serin { version: named(name), window: seconds(60) },
     }
 }
@@ -65,6 +70,14 @@ fn template(metrics: Vec<MetricPlan>) -> Template {
     Template { name: "t".to_owned(), args: Vec::new(), metrics }
 }
 
+fn known(name: BuiltIn) -> String {
+    format!("<{}>", name.as_str())
+}
+
+fn facts(read: &dyn Fn(&Arm, Duration) -> Summary) -> Facts<'_> {
+    Facts { read, known: &known }
+}
+
 /// What was played to a run.
 struct Played {
     run: AnalysisRun,
@@ -76,7 +89,7 @@ struct Played {
 /// Plays a sequence of letters to each metric (the last one again and again where it ends in `…`), always at the deadline.
 fn play(metrics: &[(MetricPlan, &str)]) -> Played {
     let plans = metrics.iter().map(|(plan, _)| plan.clone()).collect();
-    let mut run = AnalysisRun::start(&[template(plans)], START);
+    let mut run = AnalysisRun::start(&[template(plans)], 1, START);
     let taken = RefCell::new(HashMap::new());
     let mut now = START;
     let read = |arm: &Arm, _: Duration| {
@@ -90,7 +103,7 @@ fn play(metrics: &[(MetricPlan, &str)]) -> Played {
         letter(*letters.get(at).unwrap_or_else(|| panic!("{} measured more than {sequence}", name.as_str())))
     };
     for _ in 0..50 {
-        run.advance(now, &read);
+        run.advance(now, facts(&read));
         match run.deadline() {
             Some(deadline) => now = deadline,
             None => break,
@@ -114,7 +127,7 @@ fn one_metric_is_judged_as_in_table_m() {
     let limits = |count: Option<u32>, failures: u32, inconclusive: u32, streak: u32| {
         let mut plan = every(60, count);
         (plan.failure_limit, plan.inconclusive_limit, plan.consecutive_success_limit) =
-            (failures, inconclusive, streak);
+            (Some(failures), inconclusive, streak);
         plan
     };
     for (id, plan, sequence, phase, measured, at) in [
@@ -129,11 +142,18 @@ fn one_metric_is_judged_as_in_table_m() {
         ("M9", every(60, Some(5)), "S S S S S", Successful, 5, 240),
         ("M10", limits(Some(5), 1, 0, 0), "F S F", Failed, 3, 120),
         ("M12", limits(Some(5), 3, 0, 0), "F F F S S", Successful, 5, 240),
-        ("M13", with(&|plan| (plan.interval, plan.failure_limit) = (Some(seconds(300)), 3)), "F F F F", Failed, 4, 900),
+        (
+            "M13",
+            with(&|plan| (plan.interval, plan.failure_limit) = (Some(seconds(300)), Some(3))),
+            "F F F F",
+            Failed,
+            4,
+            900,
+        ),
         ("M14", every(60, Some(3)), "S E S E S", Successful, 5, 140),
         ("M16", every(60, Some(5)), "S I", Inconclusive, 2, 60),
         ("M17", limits(Some(5), 0, 1, 0), "S I S S S", Successful, 5, 240),
-        ("M19", limits(None, u32::MAX, 0, 3), "F F S S S", Successful, 5, 240),
+        ("M19", MetricPlan { failure_limit: None, ..limits(None, 0, 0, 3) }, "F F S S S", Successful, 5, 240),
         ("M21", limits(Some(6), 2, 0, 3), "F S S F S S", Inconclusive, 6, 300),
         ("M23", limits(Some(10), 0, 0, 2), "S S", Successful, 2, 60),
         ("M25", limits(None, 0, 5, 3), "S I S S S", Successful, 5, 240),
@@ -165,6 +185,7 @@ fn several_metrics_are_judged_as_in_table_r() {
         MetricPlan { interval, count, initial_delay: seconds(delay), ..lettered(name) }
     };
     let impatient = |name: &str| MetricPlan { consecutive_error_limit: 0, ..lettered(name) };
+    let dry = |name: &str, interval| MetricPlan { dry_run: true, ..metric(name, interval, None, 0) };
     for (id, metrics, phase, at, decided_by) in [
         (
             "R1",
@@ -174,6 +195,9 @@ fn several_metrics_are_judged_as_in_table_r() {
             "a",
         ),
         ("R3", vec![(lettered("a"), "S"), (metric("b", None, None, 300), "S")], Successful, 300, ""),
+        ("R4", vec![(dry("a", None), "F"), (lettered("b"), "S")], Successful, 0, ""),
+        ("R5: a dry one ends with the run", vec![(dry("a", Some(60)), "S…"), (lettered("b"), "S")], Successful, 0, ""),
+        ("only dry ones say nothing", vec![(dry("a", None), "F")], Successful, 0, ""),
         ("R7", vec![(impatient("a"), "E"), (lettered("b"), "F")], Failed, 0, "b"),
         ("R9", vec![(lettered("a"), "S"), (lettered("b"), "I")], Inconclusive, 0, "b"),
         ("Error before Inconclusive", vec![(lettered("a"), "I"), (impatient("b"), "E")], Error, 0, "b"),
@@ -192,18 +216,19 @@ fn several_metrics_are_judged_as_in_table_r() {
         assert_eq!(played.run.deciding().map_or(String::new(), |(metric, _)| metric), decided_by, "{id}");
         assert_eq!(played.run.deadline(), None, "{id}");
         let left = played.run.progress();
-        assert_eq!(left.len(), if id.ends_with("left out") { 1 } else { 2 }, "{id}");
+        let all = metrics.len() - usize::from(id.ends_with("left out"));
+        assert_eq!(left.len(), all, "{id}");
     }
     let ended = play(&[(metric("a", Some(60), None, 0), "S S F"), (metric("b", Some(60), None, 0), "S S S")]);
     assert_eq!(
         ended.run.progress()[1].1,
-        "Successful: 3 measured, last result.errors = 0, result.errorRate = 0.00 %: Successful"
+        "Terminated: 3 measured, last result.errors = 0, result.errorRate = 0.00 %: Successful"
     );
 }
 
 /// One measurement with these conditions (empty: none) on this traffic.
 fn judged(success: &str, failure: &str, result: &Summary, stable: &Summary) -> (Verdict, String) {
-    let condition = |text: &str| (!text.is_empty()).then(|| Condition::parse(text).unwrap());
+    let condition = |text: &str| (!text.is_empty()).then(|| Condition::parse(text, Shape::Own).unwrap());
     let plan = MetricPlan {
         success: condition(success),
         failure: condition(failure),
@@ -211,9 +236,9 @@ fn judged(success: &str, failure: &str, result: &Summary, stable: &Summary) -> (
         ..lettered("m")
     };
     let mut template = template(vec![plan]);
-    template.args = vec![("bad".to_owned(), "abc".to_owned())];
-    let mut run = AnalysisRun::start(&[template], START);
-    run.advance(START, &|arm, _| if *arm == Arm::Stable { stable.clone() } else { result.clone() });
+    template.args = vec![("bad".to_owned(), Text::plain("abc"))];
+    let mut run = AnalysisRun::start(&[template], 1, START);
+    run.advance(START, facts(&|arm, _| if *arm == Arm::Stable { stable.clone() } else { result.clone() }));
     let (_, measurements) = run.measurements().next().unwrap();
     let only = measurements.iter().next().unwrap();
     (only.verdict, only.in_words())
@@ -263,8 +288,10 @@ fn the_reason_names_value_condition_and_sample_sizes() {
         words.contains("successCondition `result.p95 < asFloat(args.bad)` failed: asFloat() can make no number"),
         "{words}"
     );
-    let decided =
-        play(&[(MetricPlan { failure_limit: 1, count: Some(3), interval: Some(seconds(5)), ..lettered("m") }, "F F")]);
+    let decided = play(&[(
+        MetricPlan { failure_limit: Some(1), count: Some(3), interval: Some(seconds(5)), ..lettered("m") },
+        "F F",
+    )]);
     let (metric, words) = decided.run.deciding().unwrap();
     assert_eq!(metric, "m");
     assert_eq!(
@@ -278,13 +305,13 @@ fn the_reason_names_value_condition_and_sample_sizes() {
 #[test]
 fn measurements_keep_to_the_schedule_and_missed_ones_are_left_out() {
     let plan = MetricPlan { interval: Some(seconds(10)), ..lettered("m") };
-    let mut run = AnalysisRun::start(&[template(vec![plan])], START);
+    let mut run = AnalysisRun::start(&[template(vec![plan])], 1, START);
     let read = |_: &Arm, _: Duration| letter('S');
     let next = |run: &AnalysisRun| run.deadline().unwrap().since(START).as_millis();
     for (at, due) in
         [(0, 10_000), (10_080, 20_000), (20_099, 30_000), (29_900, 30_000), (65_000, 70_000), (70_000, 80_000)]
     {
-        run.advance(START + Duration::from_millis(at), &read);
+        run.advance(START + Duration::from_millis(at), facts(&read));
         assert_eq!(next(&run), due, "after {at}");
     }
     assert_eq!(run.measurements().next().unwrap().1.len(), 5);
@@ -293,16 +320,16 @@ fn measurements_keep_to_the_schedule_and_missed_ones_are_left_out() {
 #[test]
 fn what_is_kept_and_told_is_bounded_and_says_what_it_waits_for() {
     let plan = MetricPlan { interval: Some(seconds(1)), count: Some(100), ..lettered("m") };
-    let mut run = AnalysisRun::start(&[template(vec![plan])], START);
+    let mut run = AnalysisRun::start(&[template(vec![plan])], 1, START);
     assert_eq!(run.progress(), [("m".to_owned(), "not measured yet".to_owned())]);
-    run.advance(START, &|_, _| Summary::empty());
+    run.advance(START, facts(&|_, _| Summary::empty()));
     assert_eq!(run.progress()[0].1, "0 of 100 measured, waiting: no m requests yet");
     assert_eq!(run.waiting_since(), Some(START));
     for second in 1..50 {
-        run.advance(START + seconds(second), &|_, _| letter('S'));
+        run.advance(START + seconds(second), facts(&|_, _| letter('S')));
     }
     assert_eq!(run.waiting_since(), None);
-    assert_eq!(run.measurements().next().unwrap().1.len(), MEASUREMENTS_KEPT);
+    assert_eq!(run.measurements().next().unwrap().1.len(), RETENTION);
     assert_eq!(
         run.progress()[0].1,
         "49 of 100 measured, last result.errors = 0, result.errorRate = 0.00 %: Successful"
@@ -311,11 +338,11 @@ fn what_is_kept_and_told_is_bounded_and_says_what_it_waits_for() {
 
 #[test]
 fn a_run_without_metrics_is_successful_and_an_ended_one_measures_no_more() {
-    let empty = AnalysisRun::start(&[], START);
+    let empty = AnalysisRun::start(&[], 1, START);
     assert_eq!((empty.phase(), empty.deadline(), empty.deciding()), (AnalysisPhase::Successful, None, None));
     let mut ended = play(&[(lettered("m"), "F")]).run;
     let before = ended.clone();
-    ended.advance(START + seconds(1_000), &|_, _| panic!("it is over"));
+    ended.advance(START + seconds(1_000), facts(&|_, _| panic!("it is over")));
     assert_eq!(ended, before);
 }
 
@@ -332,7 +359,7 @@ prop_compose! {
             interval: interval.map(seconds),
             initial_delay: seconds(delay),
             count,
-            failure_limit,
+            failure_limit: Some(failure_limit),
             inconclusive_limit,
             consecutive_error_limit,
             consecutive_success_limit,
@@ -357,16 +384,16 @@ proptest! {
             failure: conditions.failure.clone(),
             ..plan.clone()
         };
-        let mut run = AnalysisRun::start(&[template(plans.iter().map(with_conditions).collect())], START);
+        let mut run = AnalysisRun::start(&[template(plans.iter().map(with_conditions).collect())], 1, START);
         let (mut now, mut over) = (START, None);
         for (millis, traffic) in steps {
             now = now + Duration::from_millis(millis);
-            run.advance(now, &|_, _| letter(['S', 'F', 'I', 'E', 'N'][traffic]));
+            run.advance(now, facts(&|_, _| letter(['S', 'F', 'I', 'E', 'N'][traffic])));
             prop_assert!(run.deadline().is_none_or(|deadline| deadline > now), "due {:?} at {now:?}", run.deadline());
             prop_assert_eq!(run.deadline().is_none(), run.phase() != AnalysisPhase::Running);
             prop_assert!(over.is_none_or(|phase| phase == run.phase()));
             over = Some(run.phase()).filter(|phase| *phase != AnalysisPhase::Running);
-            prop_assert!(run.measurements().all(|(_, kept)| kept.len() <= MEASUREMENTS_KEPT));
+            prop_assert!(run.measurements().all(|(_, kept)| kept.len() <= RETENTION));
             prop_assert!(run.waiting_since().is_none() || run.phase() == AnalysisPhase::Running);
         }
     }
