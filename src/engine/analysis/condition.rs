@@ -364,4 +364,6 @@ fn guarded<T>(work: impl FnOnce() -> expr::Result<T>) -> Result<T, ConditionErro
 }
 
 #[cfg(test)]
+mod argo;
+#[cfg(test)]
 mod tests;
