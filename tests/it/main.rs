@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod analysis;
 mod browser;
 mod certificates;
 mod cli;

@@ -17,8 +17,8 @@ use serin::demo::{
 
 use crate::harness::{Client, Serin, eventually, free_port};
 
-struct Prometheus {
-    port: u16,
+pub struct Prometheus {
+    pub port: u16,
     child: Child,
     _dir: tempfile::TempDir,
 }
@@ -29,7 +29,7 @@ fn in_project(path: &str) -> PathBuf {
 
 impl Prometheus {
     /// Scrapes both pages every second; none, and said loudly, where the machine has none.
-    fn start(metrics: u16) -> Option<Self> {
+    pub fn start(metrics: u16) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let rules = in_project("config/prometheus-rules.yaml");
         let config = format!(
