@@ -14,7 +14,7 @@ use super::{
     listener, notify,
     report::{At, Problem, Report},
     route, service,
-    settings::{Admin, Compat, Config, Listener, Secret, State},
+    settings::{AccessLog, Admin, Compat, Config, Listener, Secret, State},
     shape, template,
     yaml::{Node, Value},
 };
@@ -51,9 +51,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let (metrics, compat) = metrics.unzip();
     distinct(&listeners, metrics.as_ref(), &admin, report);
     let state = state(fields.get("state").as_ref(), folder, report);
-    if let Some(at) = fields.get("accessLog") {
-        access_log(&at, report);
-    }
+    let access_log = fields.get("accessLog").and_then(|at| access_log(&at, report));
     let fast_path = fields.get("fastPath").map(|at| report.word(&at, &[("on", true), ("off", false)]));
     let templates =
         fields.get("analysisTemplates").map(|at| template::templates(&at, folder, report)).unwrap_or_default();
@@ -69,6 +67,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     Some(Config {
         notify,
         listeners: listeners.into_iter().map(|(listener, _)| listener).collect(),
+        access_log,
         workers: workers.flatten(),
         fast_path: fast_path.unwrap_or(Some(FAST_PATH_DEFAULT))?,
         metrics: metrics.map(|(address, _)| address),
@@ -87,15 +86,15 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     })
 }
 
-/// There is no access log yet, so it can only be off.
-fn access_log(at: &At<'_>, report: &mut Report) {
-    let Some(fields) = report.fields(at, &shape::ACCESS_LOG) else { return };
-    let Some(format) = fields.need(report, "format", "say which: `format: off`") else { return };
-    if report.word(&format, &[("off", false), ("json", true), ("combined", true)]) == Some(true) {
-        report
-            .error(Code::NotSupportedYet, &format.span(), "an access log is not supported yet")
-            .help("write `format: off`, or leave `accessLog` out, which means the same");
-    }
+/// None when it is off, or wrong.
+fn access_log(at: &At<'_>, report: &mut Report) -> Option<AccessLog> {
+    let fields = report.fields(at, &shape::ACCESS_LOG)?;
+    let format = fields.need(report, "format", "say which: `format: json`");
+    let words = [("json", Some(true)), ("combined", Some(false)), ("off", None)];
+    let is_json = format.and_then(|format| report.word(&format, &words)).flatten();
+    let sample_success =
+        fields.get("sampleSuccess").map_or(Some(crate::engine::weight::Weight::FULL), |at| report.share(&at))?;
+    Some(AccessLog { is_json: is_json?, sample_success })
 }
 
 fn workers(at: &At<'_>, report: &mut Report) -> Option<usize> {

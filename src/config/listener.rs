@@ -62,13 +62,19 @@ fn listener(at: &At<'_>, folder: &Path, report: &mut Report) -> Option<(Listener
         .need(report, "name", "a listener's name is its label in logs and metrics: `name: http`")
         .and_then(|at| service::name(&at, report));
     let http = fields.get("http").map_or(Some(Protocols::BOTH), |at| protocols(&at, report));
+    let proxy_protocol = fields.get("proxyProtocol");
+    let words = [("true", true), ("false", false)];
+    let proxy_protocol = proxy_protocol.map_or(Some(false), |at| report.word(&at, &words));
     let tls = fields.get("tls").map(|at| tls(&at, folder, report));
     let limits = fields.get("limits").map_or(Some(Limits::default()), |at| limits(&at, report));
     let tls = match tls {
         Some(tls) => Some(tls?),
         None => None,
     };
-    Some((Listener { name: name?, listen: listen?, http: http?, tls, limits: limits? }, span?))
+    Some((
+        Listener { name: name?, listen: listen?, http: http?, proxy_protocol: proxy_protocol?, tls, limits: limits? },
+        span?,
+    ))
 }
 
 fn protocols(at: &At<'_>, report: &mut Report) -> Option<Protocols> {

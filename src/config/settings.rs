@@ -8,6 +8,7 @@ use crate::{
         address::Network,
         plan::{Plan, ServicePlan},
         route::Routes,
+        weight::Weight,
     },
     tls::Protocols,
 };
@@ -17,6 +18,8 @@ use crate::{
 pub struct Config {
     /// Where clients come in; at least one.
     pub listeners: Vec<Listener>,
+    /// A line for each request; none: no line.
+    pub access_log: Option<AccessLog>,
     /// Worker threads; `None` is one for each CPU that the process may use.
     pub workers: Option<usize>,
     /// Whether plain HTTP/1.1 requests that need nothing special are passed on without a map of their fields.
@@ -72,6 +75,8 @@ pub struct Listener {
     pub listen: SocketAddr,
     /// The versions of HTTP that it speaks.
     pub http: Protocols,
+    /// Whether each connection begins with a PROXY header that says who the client is.
+    pub proxy_protocol: bool,
     /// TLS; none is plain.
     pub tls: Option<Tls>,
     /// What one client may take.
@@ -82,8 +87,24 @@ impl Listener {
     /// As the short form means it.
     #[must_use]
     pub fn at(listen: SocketAddr) -> Self {
-        Self { name: "default".to_owned(), listen, http: Protocols::BOTH, tls: None, limits: Limits::default() }
+        Self {
+            name: "default".to_owned(),
+            listen,
+            http: Protocols::BOTH,
+            proxy_protocol: false,
+            tls: None,
+            limits: Limits::default(),
+        }
     }
+}
+
+/// How requests are logged, on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessLog {
+    /// One JSON object a line; otherwise the combined format.
+    pub is_json: bool,
+    /// The share of successes that is written; failures all are.
+    pub sample_success: Weight,
 }
 
 /// The files of a listener's TLS; each was read and is sound.

@@ -33,14 +33,14 @@ shapes! {
         notify
     } later { tracing fleet }
     NOTIFY = "notify[]" { slack webhook format secret events } later {}
-    LISTENER = "listeners[]" { name listen http tls limits } later { proxyProtocol }
+    LISTENER = "listeners[]" { name listen http proxyProtocol tls limits } later {}
     LISTENER_TLS = "listeners[].tls" { certificates clientCa } later {}
     CERTIFICATE = "listeners[].tls.certificates[]" { cert key } later {}
     LIMITS = "listeners[].limits" { headerBytes headers headerTimeout bodyTimeout idleTimeout connections h2Streams } later {}
     METRICS = "metrics" { listen compat } later {}
     ADMIN = "admin" { listen readToken writeToken } later {}
     STATE = "state" { dir maxAge } later {}
-    ACCESS_LOG = "accessLog" { format } later { sampleSuccess }
+    ACCESS_LOG = "accessLog" { format sampleSuccess } later {}
     TRUST = "trust" { forwardedFrom } later {}
     ROUTE = "routes[]" { name match filters timeouts retry service } later {}
     RETRY = "routes[].retry" { retries conditions statuses budget } later {}

@@ -12,9 +12,9 @@ use tracing::{error, info};
 use crate::{
     config::{
         Config,
-        settings::{Limits, Listener, Tls},
+        settings::{AccessLog, Limits, Listener, Tls},
     },
-    publish::{self, ListenerSettings, Publication, Settings},
+    publish::{self, AccessLogFormat, ListenerSettings, Publication, Settings},
     tls::{Authorities, Pair, Part, ServerTls},
 };
 
@@ -25,6 +25,7 @@ pub(super) struct Edge {
     /// What was bound, in order, with the settings in force.
     listeners: Vec<Listener>,
     fast_path: bool,
+    access_log: Option<AccessLog>,
     files: Vec<(PathBuf, Option<Mark>)>,
 }
 
@@ -36,14 +37,16 @@ type Mark = (u64, u64, i64, i64, u64);
 pub(super) struct Prepared {
     settings: Settings,
     listeners: Vec<Listener>,
+    access_log: Option<AccessLog>,
     files: Vec<(PathBuf, Option<Mark>)>,
 }
 
 impl Edge {
     /// Publishes the first settings.
     pub(super) fn start(config: &Config, publication: Publication) -> Result<Self, String> {
-        let mut edge =
-            Self { publication, listeners: config.listeners.clone(), fast_path: config.fast_path, files: Vec::new() };
+        let listeners = config.listeners.clone();
+        let (fast_path, access_log) = (config.fast_path, config.access_log);
+        let mut edge = Self { publication, listeners, fast_path, access_log, files: Vec::new() };
         let first = edge.prepare(config)?;
         edge.put_in_force(first);
         Ok(edge)
@@ -57,17 +60,17 @@ impl Edge {
                 *open = wanted.clone();
             }
         }
-        self.read(listeners)
+        self.read(listeners, config.access_log)
     }
 
     pub(super) fn put_in_force(&mut self, prepared: Prepared) {
         self.publication.publish_settings(prepared.settings);
-        (self.files, self.listeners) = (prepared.files, prepared.listeners);
+        (self.files, self.listeners, self.access_log) = (prepared.files, prepared.listeners, prepared.access_log);
     }
 
     /// Reads the files again that are in use. On a fault the former certificates stay in force.
     pub(super) fn read_again(&mut self) {
-        match self.read(self.listeners.clone()) {
+        match self.read(self.listeners.clone(), self.access_log) {
             Ok(prepared) => {
                 self.put_in_force(prepared);
                 info!("the changed certificates are in force");
@@ -87,7 +90,7 @@ impl Edge {
         changed
     }
 
-    fn read(&self, listeners: Vec<Listener>) -> Result<Prepared, String> {
+    fn read(&self, listeners: Vec<Listener>, access_log: Option<AccessLog>) -> Result<Prepared, String> {
         // Marked first: what changes while it is read is seen by the next look.
         let files = files(&listeners).map(|path| (path.clone(), mark_of(path))).collect();
         let before = self.publication.settings();
@@ -97,12 +100,14 @@ impl Edge {
             Ok(ListenerSettings {
                 limits: limits(listener.limits),
                 protocols: listener.http,
+                proxy_protocol: listener.proxy_protocol,
                 tls,
+                access_log: access_log.map(published),
                 fast_path: self.fast_path,
             })
         });
         let settings = Settings { listeners: settings.collect::<Result<_, String>>()? };
-        Ok(Prepared { settings, listeners, files })
+        Ok(Prepared { settings, listeners, access_log, files })
     }
 }
 
@@ -142,6 +147,11 @@ fn server_tls(listener: &Listener, tls: &Tls, before: Option<&ServerTls>) -> Res
         .map(|path| Authorities::read(path).map_err(|fault| format!("{} {fault}", path.display())));
     ServerTls::new(&pairs, authorities.transpose()?.as_ref(), listener.http, before)
         .map_err(|error| format!("listener `{}` cannot use its certificates: {error}", listener.name))
+}
+
+fn published(of: AccessLog) -> publish::AccessLog {
+    let format = if of.is_json { AccessLogFormat::Json } else { AccessLogFormat::Combined };
+    publish::AccessLog { format, sample_success: of.sample_success }
 }
 
 fn limits(of: Limits) -> publish::Limits {

@@ -184,6 +184,9 @@ impl Page {
         for (outcome, count) in FastPathOutcome::ALL.iter().zip(&self.input.totals.fast_path) {
             counter(&mut fast_path, [("outcome", outcome.as_str())], count)?;
         }
+        let help = "Lines of the access log that there was no room for.";
+        let mut dropped = to.encode_descriptor("serin_access_log_dropped", help, None, MetricType::Counter)?;
+        counter(&mut dropped, [], &self.input.totals.access_log_dropped)?;
         Ok(())
     }
 

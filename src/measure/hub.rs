@@ -6,7 +6,7 @@ use std::{
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -30,6 +30,7 @@ pub struct Hub {
     /// Readers alone take this lock.
     kept: Mutex<Kept>,
     reader_taken: AtomicBool,
+    access_log_dropped: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +64,7 @@ impl Hub {
             workers: (0..workers).map(|_| PerWorker::default()).collect(),
             kept: Mutex::default(),
             reader_taken: AtomicBool::new(false),
+            access_log_dropped: AtomicU64::new(0),
         })
     }
 
@@ -88,6 +90,11 @@ impl Hub {
     /// When `worker` is not under the number that the hub was made for.
     pub fn refused(&self, worker: usize, reason: RefusedReason) {
         self.workers[worker].refused.count(reason);
+    }
+
+    /// Counts a line of the access log that there was no room for.
+    pub fn access_log_dropped(&self) {
+        self.access_log_dropped.fetch_add(1, Relaxed);
     }
 
     /// Refusals since the process started, of all workers.
@@ -126,6 +133,7 @@ impl Hub {
             totals.add(&live.slot);
         }
         totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
+        totals.access_log_dropped = self.access_log_dropped.load(Relaxed);
         totals.fast_path = FastPathOutcome::ALL.map(|outcome| self.fast_path_total(outcome));
         totals
     }

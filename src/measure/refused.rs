@@ -18,6 +18,8 @@ pub enum RefusedReason {
     BodyTimeout,
     /// `CONNECT` or `TRACE`. The client's fault.
     UnsupportedMethod,
+    /// No PROXY header where one has to come first. The fault of whoever connects.
+    ProxyHeader,
     /// A TLS handshake that failed, or was not done in time. The client's fault.
     TlsHandshake,
     /// A request for a host that belongs to a connection made with another certificate. The client's fault.
@@ -36,13 +38,14 @@ pub enum RefusedReason {
 
 impl RefusedReason {
     /// All reasons, in the order of their cells.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::BadRequest,
         Self::HeaderTooLarge,
         Self::HeaderTimeout,
         Self::BrokenBody,
         Self::BodyTimeout,
         Self::UnsupportedMethod,
+        Self::ProxyHeader,
         Self::TlsHandshake,
         Self::Misdirected,
         Self::ConnectionLimit,
@@ -62,6 +65,7 @@ impl RefusedReason {
             Self::BrokenBody => "broken_body",
             Self::BodyTimeout => "body_timeout",
             Self::UnsupportedMethod => "unsupported_method",
+            Self::ProxyHeader => "proxy_header",
             Self::TlsHandshake => "tls_handshake",
             Self::Misdirected => "misdirected",
             Self::ConnectionLimit => "connection_limit",

@@ -32,6 +32,8 @@ pub struct Totals {
     pub series: BTreeMap<Series, SeriesTotals>,
     /// What the proxy itself refused, in the order of [`RefusedReason::ALL`].
     pub refused: [u64; RefusedReason::ALL.len()],
+    /// Lines of the access log that there was no room for.
+    pub access_log_dropped: u64,
     /// What the fast path did, in the order of [`FastPathOutcome::ALL`].
     pub fast_path: [u64; FastPathOutcome::ALL.len()],
 }

@@ -286,6 +286,15 @@ enum Kind {
     Relay(Box<Relay>),
 }
 
+impl Kind {
+    fn has_ended(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_none(),
+            Self::Relay(relay) => relay.incoming.is_end_stream(),
+        }
+    }
+}
+
 /// What the proxy says itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Text {
@@ -416,17 +425,18 @@ impl Body for ResponseBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        match &mut this.kind {
+        let polled = match &mut this.kind {
             Kind::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
             Kind::Relay(relay) => relay.poll_piece(cx, &this.stream),
+        };
+        if let Some(note) = this.stream.note() {
+            note.passed(&polled, this.kind.has_ended());
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Text(text) => text.is_none(),
-            Kind::Relay(relay) => relay.incoming.is_end_stream(),
-        }
+        self.kind.has_ended()
     }
 
     fn size_hint(&self) -> SizeHint {

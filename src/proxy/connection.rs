@@ -24,6 +24,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::{
+    access::{Access, Note},
     body::ResponseBody,
     client_io::{Activity, ClientIo},
     deadline::Coarse,
@@ -54,6 +55,9 @@ pub(super) struct Conn {
     /// Known once the connection is open.
     origin: OnceCell<Origin>,
     settings: ListenerSettings,
+    access: Option<Access>,
+    /// Of the request that begins next.
+    note: RefCell<Option<Rc<Note>>>,
     activity: Arc<Activity>,
     stage: Cell<Stage>,
     /// How long a tunnel may be silent both ways.
@@ -65,6 +69,14 @@ pub(super) struct Conn {
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
     _admission: Admission,
+}
+
+/// Who has come in, and under which settings.
+struct Client {
+    peer: SocketAddr,
+    settings: ListenerSettings,
+    access: Option<Access>,
+    admission: Admission,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,11 +104,12 @@ enum Order {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
-    let Ok(stream) = TcpStream::from_std(accepted.stream) else { return };
+    let Accepted { stream, peer, settings, access, admission } = accepted;
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
     if stream.set_nodelay(true).is_err() {
         return; // It is gone already.
     }
-    let conn = Conn::new(&worker, accepted.peer, accepted.settings, accepted.admission);
+    let conn = Conn::new(&worker, Client { peer, settings, access, admission });
     let Some(Some(mut opened)) = conn.unless_ended(opening::open(&conn, stream)).await else { return };
     if let Transport::Plain(stream) = &mut opened.transport
         && !opened.is_http2
@@ -150,12 +163,20 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
 }
 
 /// A request's answer. A panic is this request's 500 and an alarm, not the end of anything else.
-async fn answer(conn: Rc<Conn>, request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
-    Ok(unless_it_panics(forward(&conn, request)).await.unwrap_or_else(|| {
+async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
+    let note = Note::begin(&conn, &mut request);
+    if note.is_some() {
+        (*conn.note.borrow_mut()).clone_from(&note);
+    }
+    let mut response = unless_it_panics(forward(&conn, request)).await.unwrap_or_else(|| {
         conn.panicked();
         let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
         refusal.answer(conn.begin_request().0)
-    }))
+    });
+    if let Some(note) = note {
+        note.answered(&mut response);
+    }
+    Ok(response)
 }
 
 /// None when polling the future panicked; it is not polled again.
@@ -169,7 +190,8 @@ async fn unless_it_panics<F: Future>(future: F) -> Option<F::Output> {
 }
 
 impl Conn {
-    fn new(worker: &Rc<Worker>, peer: SocketAddr, settings: ListenerSettings, admission: Admission) -> Rc<Self> {
+    fn new(worker: &Rc<Worker>, client: Client) -> Rc<Self> {
+        let Client { peer, settings, access, admission } = client;
         let conn = Rc::new(Self {
             worker: Rc::clone(worker),
             number: worker.next_connection(),
@@ -180,6 +202,8 @@ impl Conn {
             quiet_until: Cell::new(worker.ticks.in_future(settings.limits.header_timeout)),
             settings,
             tunnel_idle: Cell::default(),
+            access,
+            note: RefCell::default(),
             streams: Cell::new(0),
             waiting_for_upstream: Cell::new(0),
             order: Cell::new(if worker.is_draining() { Order::End } else { Order::Serve }),
@@ -208,6 +232,10 @@ impl Conn {
     pub(super) fn comes_from(&self, origin: Origin) {
         // It is said once, by the opening.
         drop(self.origin.set(origin));
+    }
+
+    pub(super) fn access(&self) -> Option<&Access> {
+        self.access.as_ref()
     }
 
     pub(super) fn settings(&self) -> &ListenerSettings {
@@ -245,7 +273,8 @@ impl Conn {
         self.streams.set(self.streams.get() + 1);
         self.waiting_for_upstream.set(self.waiting_for_upstream.get() + 1);
         let has_room = self.worker.request_begins();
-        (StreamGuard { conn: Rc::clone(self), waits_for_upstream: Cell::new(true) }, has_room)
+        let note = if self.access.is_some() { self.note.borrow_mut().take() } else { None };
+        (StreamGuard { conn: Rc::clone(self), waits_for_upstream: Cell::new(true), note }, has_room)
     }
 
     /// From now on the connection carries another protocol, until the guard is dropped or nothing has come in either
@@ -384,9 +413,15 @@ impl Drop for Conn {
 pub(super) struct StreamGuard {
     conn: Rc<Conn>,
     waits_for_upstream: Cell<bool>,
+    note: Option<Rc<Note>>,
 }
 
 impl StreamGuard {
+    /// Its note for the access log, if there is one.
+    pub(super) fn note(&self) -> Option<&Note> {
+        self.note.as_deref()
+    }
+
     /// Says who is waited for from now on; whether the upstream was before.
     pub(super) fn waits_for_upstream(&self, waits: bool) -> bool {
         let before = self.waits_for_upstream.replace(waits);

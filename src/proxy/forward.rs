@@ -461,6 +461,7 @@ impl Waiting {
 /// The answer as the client gets it; its body streams.
 fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Response<ResponseBody> {
     let Arrival { response, mut outcome } = arrival;
+    note(&stream, &outcome);
     let (mut head, incoming) = response.into_parts();
     headers::for_client(&mut head.headers);
     head.version = Version::HTTP_11;
@@ -499,12 +500,14 @@ fn switch_protocols(
     let Some((client, upstream)) = asked_for.zip(body.into_tunnel()) else {
         return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
     };
+    note(&stream, &outcome);
     // The head was the answer; how long the tunnel lives says nothing about the version.
     outcome.delivered();
     upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, idle)
 }
 
 fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<ResponseBody> {
+    note(&stream, &outcome);
     outcome.choice().log_failure(failure.ending, &failure.cause);
     outcome.failed(failure.ending, failure.status.as_u16());
     failure.answer(stream)
@@ -516,6 +519,13 @@ fn answer_itself(answer: OwnAnswer, stream: StreamGuard) -> Response<ResponseBod
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     response
+}
+
+/// For the access log: where the request went.
+fn note(stream: &StreamGuard, outcome: &Outcome) {
+    if let Some(note) = stream.note() {
+        note.routed(outcome.choice());
+    }
 }
 
 fn refuse(conn: &Conn, refusal: Refusal, stream: StreamGuard) -> Response<ResponseBody> {

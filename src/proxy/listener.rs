@@ -21,7 +21,11 @@ use tokio::{
     time::sleep,
 };
 
-use super::{ListenerSpec, worker::Order};
+use super::{
+    ListenerSpec,
+    access::{Access, Queue},
+    worker::Order,
+};
 use crate::{
     measure::{Hub, RefusedReason},
     publish::{ListenerSettings, Publication},
@@ -41,6 +45,7 @@ pub(super) struct Accepted {
     pub(super) stream: StdStream,
     pub(super) peer: SocketAddr,
     pub(super) settings: ListenerSettings,
+    pub(super) access: Option<Access>,
     pub(super) admission: Admission,
 }
 
@@ -88,6 +93,7 @@ pub(super) fn bind(spec: &ListenerSpec) -> io::Result<StdListener> {
 pub(super) struct Shared {
     pub(super) publication: Publication,
     pub(super) hub: Arc<Hub>,
+    pub(super) access_log: Queue,
 }
 
 /// Starts the accepting thread. It ends, and its sockets close, once `stop` is dropped or set.
@@ -147,9 +153,10 @@ async fn accept_all(
                 let Some((orders, load)) = least_loaded(workers) else { continue };
                 let Ok(stream) = stream.into_std() else { continue };
                 let admission = Admission::new([&open, load]);
-                let accepted = Accepted { stream, peer, settings, admission };
+                let access = settings.access_log.map(|log| Access { log, queue: shared.access_log.clone() });
+                let accepted = Accepted { stream, peer, settings, access, admission };
                 // A worker that goes at this moment drops it, and with it the connection.
-                drop(orders.send(Order::Serve(accepted)));
+                drop(orders.send(Order::Serve(Box::new(accepted))));
             }
             // The client left between the handshake and now.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}

@@ -21,6 +21,7 @@ pub use crate::publish::Limits;
 use crate::{measure::Hub, publish::Publication};
 
 mod believe;
+mod access;
 mod body;
 mod budget;
 mod check;
@@ -42,6 +43,7 @@ mod origin;
 mod outcome;
 mod pool;
 mod replay;
+mod proxy_protocol;
 mod routing;
 mod transport;
 mod upgrade;
@@ -84,6 +86,7 @@ pub struct Proxy {
     stop_accepting: watch::Sender<bool>,
     acceptor: std::thread::JoinHandle<()>,
     workers: Vec<worker::WorkerHandle>,
+    access_log: access::Queue,
 }
 
 impl Proxy {
@@ -107,9 +110,15 @@ impl Proxy {
             .iter()
             .map(|worker| listener::Target { orders: worker.orders.downgrade(), load: Arc::clone(&worker.load) })
             .collect();
+        let access_log = access::Queue::new(Arc::clone(&hub));
         let (stop_accepting, stop) = watch::channel(false);
-        let acceptor = listener::start(listeners, targets, listener::Shared { publication, hub }, stop)?;
-        Ok(Self { local_addrs, stop_accepting, acceptor, workers })
+        let acceptor = listener::start(
+            listeners,
+            targets,
+            listener::Shared { publication, hub, access_log: access_log.clone() },
+            stop,
+        )?;
+        Ok(Self { local_addrs, stop_accepting, acceptor, workers, access_log })
     }
 
     /// Where it listens, in the order of the listeners, with the ports that were taken for 0.
@@ -144,6 +153,7 @@ impl Proxy {
                 tracing::error!(fault = "proxy", "a worker died");
             }
         }
+        self.access_log.finish();
         clean && acceptor_ended
     }
 }

@@ -1,7 +1,7 @@
-//! What comes before HTTP: the TLS handshake, and the first bytes that tell HTTP/1 from HTTP/2 where the handshake did not.
+//! What comes before HTTP: a PROXY header, the TLS handshake, and the first bytes that tell HTTP/1 from HTTP/2 where the handshake did not.
 //! Runs within the listener's header timeout, which the connection's sweep keeps.
 
-use std::{io, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use bytes::BytesMut;
 use tokio::{
@@ -13,6 +13,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use super::{
     connection::Conn,
     origin::{Origin, Secured},
+    proxy_protocol,
     transport::Transport,
 };
 use crate::{measure::RefusedReason, tls::ServerTls};
@@ -32,8 +33,11 @@ pub(super) struct Opened {
 }
 
 /// Opens a connection; none when the client left, or was refused.
-pub(super) async fn open(conn: &Conn, stream: TcpStream) -> Option<Opened> {
+pub(super) async fn open(conn: &Conn, mut stream: TcpStream) -> Option<Opened> {
+    let peer =
+        if conn.settings().proxy_protocol { Box::pin(introduced(conn, &mut stream)).await? } else { conn.peer() };
     let Some(tls) = conn.settings().tls.clone() else {
+        conn.comes_from(Origin::plain(peer));
         return told_apart(conn, Transport::Plain(stream)).await;
     };
     // Boxed: plain connections must not be as large as a handshake.
@@ -41,11 +45,23 @@ pub(super) async fn open(conn: &Conn, stream: TcpStream) -> Option<Opened> {
     let session = stream.get_ref().1;
     let agreed = session.alpn_protocol().map(|protocol| protocol == b"h2");
     let sni = session.server_name().map(Box::from);
-    conn.comes_from(Origin::new(conn.peer(), Some(Secured { tls, sni })));
+    conn.comes_from(Origin::new(peer, Some(Secured { tls, sni })));
     let transport = Transport::Tls(Box::new(stream));
     match agreed {
         Some(is_http2) => Some(Opened { transport, unread: BytesMut::new(), is_http2 }),
         None => told_apart(conn, transport).await,
+    }
+}
+
+/// Who the client is, as the balancer in front says; the balancer itself where it speaks for itself.
+async fn introduced(conn: &Conn, stream: &mut TcpStream) -> Option<SocketAddr> {
+    match proxy_protocol::read(stream).await {
+        Ok(client) => Some(client.unwrap_or_else(|| conn.peer())),
+        Err(error) if error.kind() != io::ErrorKind::InvalidData => None,
+        Err(error) => {
+            conn.refuse(RefusedReason::ProxyHeader, &error.to_string());
+            None
+        }
     }
 }
 

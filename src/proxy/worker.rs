@@ -45,7 +45,7 @@ const LOOKUP_THREADS: usize = 4;
 /// What a worker is told.
 #[derive(Debug)]
 pub(super) enum Order {
-    Serve(Accepted),
+    Serve(Box<Accepted>),
     /// Take no new requests, and say when the last one has ended.
     Drain(oneshot::Sender<()>),
 }
@@ -112,7 +112,7 @@ async fn run(index: usize, publication: &Publication, hub: Arc<Hub>, mut inbox: 
     while let Some(order) = inbox.recv().await {
         match order {
             Order::Serve(accepted) => {
-                spawn_local(connection::serve(Rc::clone(&worker), accepted));
+                spawn_local(connection::serve(Rc::clone(&worker), *accepted));
             }
             Order::Drain(done) => worker.drain(done),
         }

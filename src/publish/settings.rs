@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::engine::weight::Weight;
 use crate::tls::{Protocols, ServerTls};
 
 /// All of it.
@@ -19,10 +20,32 @@ pub struct ListenerSettings {
     pub limits: Limits,
     /// Which versions of HTTP are spoken.
     pub protocols: Protocols,
+    /// Whether each connection begins with a PROXY header that says who the client is.
+    pub proxy_protocol: bool,
     /// TLS; none is plain.
     pub tls: Option<ServerTls>,
+    /// A line for each request; none: no line.
+    pub access_log: Option<AccessLog>,
     /// Whether plain HTTP/1.1 requests that need nothing special are passed on without a map of their fields.
     pub fast_path: bool,
+}
+
+/// How requests are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessLog {
+    /// How a line is written.
+    pub format: AccessLogFormat,
+    /// The share of successes that is written; failures all are.
+    pub sample_success: Weight,
+}
+
+/// How a line of the access log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLogFormat {
+    /// One JSON object.
+    Json,
+    /// As web servers write it, with version and role behind it.
+    Combined,
 }
 
 /// What one client may take. Deadlines hold to within half a second.
@@ -32,7 +55,7 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Most header fields of a request.
     pub headers: usize,
-    /// From the first byte awaited to a whole request head, with what comes before it: a TLS handshake.
+    /// From the first byte awaited to a whole request head, with what comes before it: a PROXY header, a TLS handshake.
     pub header_timeout: Duration,
     /// Longest silence within a request body.
     pub body_timeout: Duration,

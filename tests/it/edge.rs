@@ -111,3 +111,113 @@ fn check_says_what_is_wrong_with_a_certificate() {
     let (fine, text) = said(&Issued { cert: "absent.crt".into(), key: a.key });
     assert!(!fine && text.contains("`cert` cannot be read: No such file"), "{text}");
 }
+
+/// The lines of an access log, each a JSON object.
+fn lines(file: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Starts with standard output in a file, which is named.
+fn start_logged(serin: &mut Serin) -> std::path::PathBuf {
+    let out = serin.dir.path().join("out");
+    serin.spawn_into(fs::File::create(&out).unwrap().into());
+    serin.ready();
+    out
+}
+
+#[test]
+fn each_request_has_a_line_that_says_who_served_it_and_why() {
+    let upstream = Plain::start("v1");
+    let mut serin = Serin::prepare(&format!("accessLog: {{ format: json }}\n{}", upstream.services()));
+    let out = start_logged(&mut serin);
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let headers = [("x-request-id", "mine-1"), ("traceparent", trace), ("user-agent", "a\"b")];
+    let answer = serin.client().send("/shop?token=secret", &headers).unwrap();
+    assert_eq!(answer.header("x-request-id"), Some("mine-1"));
+    let told = answer.header("x-head").unwrap().to_ascii_lowercase();
+    assert!(told.contains("x-request-id: mine-1") && told.contains(&format!("traceparent: {trace}")), "{told}");
+    let other = serin.client().send("/", &[("x-request-id", "not an id")]).unwrap();
+    let made = other.header("x-request-id").unwrap().to_owned();
+    assert_eq!(made.len(), 32);
+
+    let log = eventually("two lines", || Some(lines(&out)).filter(|lines| lines.len() == 2));
+    let first = log.iter().find(|line| line["path"] == "/shop").unwrap();
+    for (key, value) in [
+        ("method", "GET"),
+        ("client", "127.0.0.1"),
+        ("scheme", "http"),
+        ("protocol", "HTTP/1.1"),
+        ("service", "web"),
+        ("version", "v1"),
+        ("role", "stable"),
+        ("reason", "sampled"),
+        ("request_id", "mine-1"),
+        ("traceparent", trace),
+        ("user_agent", "a\"b"),
+    ] {
+        assert_eq!(first[key], value, "{key} of {first}");
+    }
+    assert_eq!(first["upstream"], upstream.address.to_string());
+    assert_eq!((first["status"].as_u64(), first["bytes_out"].as_u64()), (Some(200), Some(2)));
+    assert_eq!(first["complete"], true);
+    assert!(first["duration"].as_f64() >= first["time_to_head"].as_f64());
+    assert!(log.iter().any(|line| line["request_id"] == made.as_str()));
+    assert!(!fs::read_to_string(&out).unwrap().contains("secret"), "a query was written");
+}
+
+#[test]
+fn successes_are_sampled_and_failures_are_all_there() {
+    let dead = crate::harness::free_port();
+    let services = format!("services: {{ web: {{ versions: {{ v1: \"http://127.0.0.1:{dead}\" }}, stable: v1 }} }}\n");
+    let mut serin = Serin::prepare(&format!("accessLog: {{ format: json, sampleSuccess: 0% }}\n{services}"));
+    let out = start_logged(&mut serin);
+    let mut client = serin.client();
+    for _ in 0..20 {
+        assert_eq!(client.send("/", &[]).unwrap().status, 502);
+    }
+    let log = eventually("all failures", || Some(lines(&out)).filter(|lines| lines.len() == 20));
+    assert!(log.iter().all(|line| line["error"] == "connect_failed" && line["version"] == "v1"), "{:?}", log[0]);
+
+    let upstream = Plain::start("v1");
+    serin.write(&format!("accessLog: {{ format: combined, sampleSuccess: 0% }}\n{}", upstream.services()));
+    eventually("the live upstream", || (serin.client().send("/", &[]).ok()?.status == 200).then_some(()));
+    let mut silent = serin.client();
+    for _ in 0..20 {
+        assert_eq!(silent.send("/", &[]).unwrap().status, 200);
+    }
+    let text = fs::read_to_string(&out).unwrap();
+    assert!(!text.contains("\"status\":200") && !text.contains(" 200 "), "a success was written: {text}");
+
+    serin.write(&format!("accessLog: {{ format: combined }}\n{}", upstream.services()));
+    let wanted = "\"GET /x HTTP/1.1\" 200 2 \"-\" \"-\" version=v1 role=stable\n";
+    eventually("a line in the combined format", || {
+        serin.client().send("/x", &[]).ok()?;
+        fs::read_to_string(&out).unwrap().contains(wanted).then_some(())
+    });
+}
+
+#[test]
+fn nobody_reading_the_access_log_holds_up_no_request() {
+    let upstream = Plain::start("v1");
+    let mut serin = Serin::prepare(&format!("accessLog: {{ format: json }}\n{}", upstream.services()));
+    // A pipe that is never read holds 64 KiB; the rest waits in the queue, and then is dropped.
+    let (reader, writer) = std::io::pipe().unwrap();
+    serin.spawn_into(writer.into());
+    serin.ready();
+    let mut client = serin.client();
+    let path = format!("/{}", "x".repeat(1_000));
+    let dropped = || {
+        let page = crate::harness::Client::get(serin.admin, "/metrics").unwrap().body;
+        let page = String::from_utf8(page).unwrap();
+        let line = page.lines().find(|line| line.starts_with("serin_access_log_dropped_total")).unwrap().to_owned();
+        !line.ends_with(" 0")
+    };
+    eventually("dropped lines", || {
+        for _ in 0..500 {
+            assert_eq!(client.send(&path, &[]).unwrap().status, 200);
+        }
+        dropped().then_some(())
+    });
+    drop(reader);
+}

@@ -94,12 +94,17 @@ impl Serin {
     }
 
     pub fn spawn(&mut self) {
+        self.spawn_into(Stdio::null());
+    }
+
+    /// Starts it with this as its standard output.
+    pub fn spawn_into(&mut self, out: Stdio) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let child = Command::new(binary())
             .args(["run", "--config"])
             .arg(self.file())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(out)
             .stderr(log)
             .spawn()
             .unwrap();

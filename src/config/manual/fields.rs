@@ -60,8 +60,8 @@ fields! {
             "Where the command line and scripts ask and act";
         state [Map("state")] = "./serin-state", eg "{ dir: ./serin-state }":
             "Where decisions are remembered, so that a restart goes on where it stood";
-        accessLog [Map("accessLog")] = "off", eg "{ format: off }":
-            "A line for each request";
+        accessLog [Map("accessLog")] = "off", eg "{ format: json }":
+            "A line for each request on standard output; requests get an `x-request-id`, which upstream and client see";
         fastPath [Word(&["on", "off"])] = "off", eg "on":
             "Whether plain HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
             "takes the ordinary path all the same";
@@ -90,6 +90,9 @@ fields! {
             "The IP address and port; port 0 takes any free one";
         http [List(&[Word(&["h1", "h2"])])] = "[h1, h2]", eg "[h1, h2]":
             "Which versions of HTTP are spoken; agreed on by TLS, and without it told apart by the first bytes";
+        proxyProtocol [Word(&["true", "false"])] = "false", eg "false":
+            "Whether each connection must begin with a PROXY header, version 1 or 2, of the balancer in front; the address "
+            "in it is the client's";
         tls [Map("listeners[].tls")] = "plain HTTP", eg "{ certificates: [{ cert: tls.crt, key: tls.key }] }":
             "TLS 1.2 and 1.3, with resumption";
         limits [Map("listeners[].limits")] = "as given for each", eg "{ connections: 1000 }":
@@ -149,8 +152,11 @@ fields! {
             "expires";
     }
     "accessLog" {
-        format [Word(&["off", "json", "combined"])] = REQUIRED, eg "off":
-            "How a line is written";
+        format [Word(&["off", "json", "combined"])] = REQUIRED, eg "json":
+            "How a line is written: `json`, or `combined` as web servers do, with version and role behind it. Queries and "
+            "bodies are never written";
+        sampleSuccess [Share] = "100%", eg "1%":
+            "The share of successes that is written; failures all are";
     }
     "trust" {
         forwardedFrom [List(&[Text])] = REQUIRED, eg "[10.0.0.0/8, \"fd00::/8\"]":

@@ -15,8 +15,9 @@ use crate::{
 
 /// Whether connections of this listener may begin on the fast path.
 pub(in crate::proxy) fn understands_listener(settings: &ListenerSettings) -> bool {
-    let ListenerSettings { limits: _, protocols: _, tls, fast_path } = settings;
-    *fast_path && tls.is_none()
+    // Who the client is was said before the first request: by its socket, or by a PROXY header.
+    let ListenerSettings { limits: _, protocols: _, proxy_protocol: _, tls, access_log, fast_path } = settings;
+    *fast_path && tls.is_none() && access_log.is_none()
 }
 
 /// Whether every request under this table may take the fast path. Of a whole table, never of one version: a request that

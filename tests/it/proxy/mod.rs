@@ -9,6 +9,7 @@ mod faults;
 mod http;
 mod paths;
 mod recovery;
+mod introduced;
 mod rig;
 mod routing;
 mod shutdown;

@@ -63,7 +63,14 @@ pub fn limits() -> Limits {
 pub fn listener() -> ListenerSettings {
     // The whole suite may be run over either path.
     let fast_path = std::env::var("SERIN_FAST_PATH").is_ok_and(|path| path == "on");
-    ListenerSettings { limits: limits(), protocols: Protocols::BOTH, tls: None, fast_path }
+    ListenerSettings {
+        limits: limits(),
+        protocols: Protocols::BOTH,
+        proxy_protocol: false,
+        tls: None,
+        access_log: None,
+        fast_path,
+    }
 }
 
 /// A service whose stable version is `v1` and whose canary is `v2`.

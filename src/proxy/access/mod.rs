@@ -1,0 +1,184 @@
+//! The access log: what is noted of each request, and when its line is written. Costs nothing where it is off, and never
+//! holds up a request: a line that the queue has no room for is dropped and counted.
+//!
+//! With it a request has an id: the client's `x-request-id` if that is one, else a new one; the upstream and the client
+//! get it. The query is never written, nor any body.
+
+mod line;
+mod queue;
+
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, header};
+
+use http_body::{Body as _, Frame};
+
+pub(super) use self::queue::Queue;
+use super::{body::ResponseBody, connection::Conn, error::REASON_HEADER, routing::Choice};
+use crate::{clock::Clock, engine::time::Timestamp, publish::AccessLog};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Longest id of a client's that is taken over.
+const ID_MAX: usize = 128;
+
+/// Where lines go, and how they are written; of one connection.
+#[derive(Debug, Clone)]
+pub(super) struct Access {
+    pub(super) log: AccessLog,
+    pub(super) queue: Queue,
+}
+
+/// What is known of a request so far. Its line is written when the last of it is dropped: the answer's body has ended then.
+#[derive(Debug)]
+pub(super) struct Note {
+    access: Access,
+    /// Below this a success is written.
+    draw: u32,
+    started: Instant,
+    at: Timestamp,
+    client: SocketAddr,
+    scheme: &'static str,
+    protocol: &'static str,
+    method: http::Method,
+    host: String,
+    path: String,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
+    bytes_in: Option<u64>,
+    id: HeaderValue,
+    status: Cell<u16>,
+    error: Cell<Option<&'static str>>,
+    head_after: Cell<Option<Duration>>,
+    bytes_out: Cell<u64>,
+    ended: Cell<bool>,
+    routed: RefCell<Option<Routed>>,
+}
+
+/// Where it went last.
+#[derive(Debug)]
+struct Routed {
+    service: String,
+    version: String,
+    role: &'static str,
+    reason: &'static str,
+    upstream: String,
+}
+
+impl Note {
+    /// Begins a note if there is a log, and gives the request its id.
+    pub(super) fn begin<B>(conn: &Conn, request: &mut Request<B>) -> Option<Rc<Self>> {
+        let access = conn.access()?.clone();
+        let draws = [conn.worker().draw(), conn.worker().draw()];
+        let headers = request.headers_mut();
+        let id = headers.get(REQUEST_ID).filter(|id| is_id(id.as_bytes())).cloned();
+        let id = id.or_else(|| HeaderValue::from_str(&format!("{:016x}{:016x}", draws[0], draws[1])).ok())?;
+        headers.insert(REQUEST_ID, id.clone());
+        let field = |name: HeaderName| request.headers().get(name).cloned();
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let host = request.uri().authority().map(ToString::to_string);
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        Some(Rc::new(Self {
+            access,
+            draw: u32::try_from(conn.worker().draw() % 1_000_000).unwrap_or(0),
+            started: Instant::now(),
+            at: Clock::start(Timestamp::default()).now(),
+            client: conn.peer(),
+            scheme: conn.origin().scheme().as_str(),
+            protocol: match request.version() {
+                http::Version::HTTP_10 => "HTTP/1.0",
+                http::Version::HTTP_2 => "HTTP/2.0",
+                _ => "HTTP/1.1",
+            },
+            method: request.method().clone(),
+            host: host.or_else(|| request.headers().get(header::HOST).map(text)).unwrap_or_default(),
+            path: request.uri().path().to_owned(),
+            referer: field(header::REFERER),
+            user_agent: field(header::USER_AGENT),
+            traceparent: field(TRACEPARENT),
+            bytes_in: length,
+            id,
+            status: Cell::new(0),
+            error: Cell::new(None),
+            head_after: Cell::new(None),
+            bytes_out: Cell::new(0),
+            ended: Cell::new(false),
+            routed: RefCell::new(None),
+        }))
+    }
+
+    /// The version that it went to, the last of several.
+    pub(super) fn routed(&self, choice: &Choice) {
+        let version = choice.version();
+        *self.routed.borrow_mut() = Some(Routed {
+            service: choice.service().name.to_string(),
+            version: version.name.to_string(),
+            role: version.role.as_str(),
+            reason: choice.reason.as_str(),
+            upstream: choice.endpoint().to_string(),
+        });
+    }
+
+    /// The head of the answer, which gets the id.
+    pub(super) fn answered(&self, response: &mut Response<ResponseBody>) {
+        self.status.set(response.status().as_u16());
+        self.head_after.set(Some(self.started.elapsed()));
+        self.ended.set(response.body().is_end_stream());
+        let reason = response.headers().get(REASON_HEADER).and_then(|reason| reason.to_str().ok());
+        self.error.set(reason.and_then(line::known_error));
+        response.headers_mut().insert(REQUEST_ID, self.id.clone());
+    }
+
+    /// A piece of the answer's body has gone to the client, or its end.
+    pub(super) fn passed<E>(&self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>, has_ended: bool) {
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.bytes_out.set(self.bytes_out.get() + bytes as u64);
+                self.ended.set(has_ended);
+            }
+            Poll::Ready(None) => self.ended.set(true),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+    }
+
+    fn is_success(&self) -> bool {
+        (100..500).contains(&self.status.get()) && self.error.get().is_none() && self.ended.get()
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        if self.is_success() && self.draw >= self.access.log.sample_success.ppm() {
+            return;
+        }
+        self.access.queue.write(line::of(self, self.access.log.format));
+    }
+}
+
+/// Whether a client's id may be taken over: into logs, and on to upstreams.
+fn is_id(bytes: &[u8]) -> bool {
+    (1..=ID_MAX).contains(&bytes.len()) && bytes.iter().all(|&b| b.is_ascii_alphanumeric() || b"-_.:/+=@".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_id_of_a_client_is_taken_over() {
+        assert!(is_id(b"7f3a-22.b_c:d/e+f=@") && is_id(&[b'a'; ID_MAX]));
+        for wrong in [&b""[..], b"a b", b"a\"b", b"a\x1b[2J", b"a,b", &[b'a'; ID_MAX + 1]] {
+            assert!(!is_id(wrong), "{wrong:?}");
+        }
+    }
+}
