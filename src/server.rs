@@ -22,9 +22,10 @@ use crate::{
         driver::{self, Driver, Start},
         handle::Handle,
         notify::Delivery,
+        standby::Standby,
     },
     measure::{
-        self, Hub,
+        self, Hub, Reader,
         compat::{self, Dialect},
         export,
     },
@@ -32,6 +33,10 @@ use crate::{
     publish::Publication,
     store::{OpenError, Store},
 };
+
+/// How often, and at which pace, listeners of a process that is ending are tried.
+const HELD_LOOKS: u32 = 600;
+const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 /// A running Serin.
 #[derive(Debug)]
@@ -75,29 +80,65 @@ impl Server {
     pub fn start(source: Source) -> Result<Self, StartError> {
         let config = &source.config;
         let workers = config.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-        let listening = bind_all(config)?;
-        let admin = bind(config.admin.listen, "admin")?;
-        let metrics = config.metrics.map(|address| bind(address, "metrics")).transpose()?;
-        let (store, recovered) = Store::open(&config.state.dir)?;
-        let write_token = match &config.admin.write_token {
-            Some(token) => token.clone(),
-            None => Secret::new(store.write_token()?),
-        };
-        let read_token = config.admin.read_token.clone();
-        let compat = config.compat.iter().map(|of| dialect(*of)).collect();
         let hub = Hub::new(workers);
         let reader = hub.reader().ok_or_else(|| io::Error::other("the measurements have a reader already"))?;
+        let (store, recovered) = match Store::open(&config.state.dir) {
+            Ok(opened) => opened,
+            Err(OpenError::InUse { pid, dir }) => {
+                tracing::warn!(
+                    "serving beside {}, which uses the state folder {}: deciding nothing until it has ended",
+                    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")),
+                    dir.display()
+                );
+                return Self::start_beside(source, workers, &hub, reader);
+            }
+            Err(other) => return Err(other.into()),
+        };
+        let listening = bind_all(config, proxy::Listening::bind)?;
+        let doors = Doors::bind(config)?;
+        let tokens = Tokens::of(config, &store)?;
+        let compat = config.compat.clone();
         let (driver, handle, publication) = Driver::start(Start { source, store, recovered, reader })?;
         let proxy = Proxy::start(listening, workers, publication.clone(), Arc::clone(&hub))?;
-        let compat = compat_page(compat, &hub, &publication);
-        let metrics_page = page(hub, publication, handle.clone());
-        let state = AdminState { handle: handle.clone(), read_token, write_token, metrics: metrics_page, compat };
-        let address = admin.local_addr()?;
+        let state = tokens.state(handle.clone(), Pages::of(&compat, &hub, &publication, &handle));
+        let admin = doors.admin.local_addr()?;
         let (stop, stopped) = watch::channel(false);
         let control = thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || run_control(driver, admin, metrics, state, stopped))?;
-        Ok(Self { proxy, admin: address, handle, stop, control: Some(control) })
+            .spawn(move || run_control(stopped, async move |stopped| decide(driver, doors, state, stopped).await))?;
+        Ok(Self { proxy, admin, handle, stop, control: Some(control) })
+    }
+
+    /// The same beside a process that has not ended yet: the admin listeners are bound once it has.
+    fn start_beside(source: Source, workers: usize, hub: &Arc<Hub>, reader: Reader) -> Result<Self, StartError> {
+        let listening = bind_all(&source.config, proxy::Listening::bind_beside)?;
+        let config = source.config.clone();
+        let remembered = Store::peek(&config.state.dir)?;
+        let mut standby = Standby::start(source, remembered)?;
+        let (handle, publication) = (standby.handle().clone(), standby.publication().clone());
+        let proxy = Proxy::start(listening, workers, publication.clone(), Arc::clone(hub))?;
+        let pages = Pages::of(&config.compat, hub, &publication, &handle);
+        let (stop, stopped) = watch::channel(false);
+        let admin = config.admin.listen;
+        let shown = handle.clone();
+        let turn = async move |stopped: watch::Receiver<bool>| {
+            let (store, recovered) = tokio::select! {
+                opened = standby.turn() => opened,
+                () = until(stopped.clone()) => return,
+            };
+            let doors = Doors::bind_soon(&config).await;
+            let tokens = Tokens::of(&config, &store);
+            match (doors, tokens, Driver::take_over(standby, (store, recovered), reader)) {
+                (Ok(doors), Ok(tokens), Ok(driver)) => {
+                    decide(driver, doors, tokens.state(shown, pages), stopped).await;
+                }
+                (Err(error), ..) => tracing::error!("serving on without deciding: {error}"),
+                (_, Err(error), _) => tracing::error!("serving on without deciding: {error}"),
+                (.., Err(error)) => tracing::error!("serving on without deciding: {error}"),
+            }
+        };
+        let control = thread::Builder::new().name("control".to_owned()).spawn(move || run_control(stopped, turn))?;
+        Ok(Self { proxy, admin, handle, stop, control: Some(control) })
     }
 
     /// Where clients are served, in the order of the file.
@@ -136,13 +177,83 @@ impl Server {
     }
 }
 
-fn bind_all(config: &Config) -> Result<Vec<proxy::Listening>, StartError> {
-    let specs = config.listeners.iter().map(|listener| {
-        let spec = proxy::ListenerSpec { name: listener.name.clone(), addr: listener.listen };
-        let (address, what) = (spec.addr, format!("listener `{}`", spec.name));
-        proxy::Listening::bind(spec).map_err(|cause| StartError::Listen { address, what, cause })
-    });
-    specs.collect()
+fn bind_all(
+    config: &Config,
+    bind: impl Fn(proxy::ListenerSpec) -> io::Result<proxy::Listening>,
+) -> Result<Vec<proxy::Listening>, StartError> {
+    let mut inherited = inherited();
+    let bound: Result<Vec<_>, _> = config
+        .listeners
+        .iter()
+        .map(|listener| {
+            let spec = proxy::ListenerSpec { name: listener.name.clone(), addr: listener.listen };
+            let (address, what) = (spec.addr, format!("listener `{}`", spec.name));
+            let same = inherited.iter().position(|socket| socket.local_addr().is_ok_and(|at| at == address));
+            let listening = match same {
+                Some(index) => proxy::Listening::inherit(spec, inherited.swap_remove(index)),
+                None => bind(spec),
+            };
+            listening.map_err(|cause| StartError::Listen { address, what, cause })
+        })
+        .collect();
+    for socket in inherited {
+        let address = socket.local_addr().map_or_else(|_| "unknown".to_owned(), |at| at.to_string());
+        tracing::warn!(address, "a socket was handed over that no listener is for; it is closed");
+    }
+    bound
+}
+
+/// Sockets that whoever started this process has bound for it, as systemd does (`LISTEN_FDS`).
+fn inherited() -> Vec<TcpListener> {
+    let mut handed_over = listenfd::ListenFd::from_env();
+    (0..handed_over.len()).filter_map(|index| handed_over.take_tcp_listener(index).ok().flatten()).collect()
+}
+
+/// Where people and scripts come in.
+#[derive(Debug)]
+struct Doors {
+    admin: TcpListener,
+    metrics: Option<TcpListener>,
+}
+
+impl Doors {
+    fn bind(config: &Config) -> Result<Self, StartError> {
+        let admin = bind(config.admin.listen, "admin")?;
+        let metrics = config.metrics.map(|address| bind(address, "metrics")).transpose()?;
+        Ok(Self { admin, metrics })
+    }
+
+    /// With patience: a process that is just ending may still hold them.
+    async fn bind_soon(config: &Config) -> Result<Self, StartError> {
+        for _ in 0..HELD_LOOKS {
+            if let Ok(doors) = Self::bind(config) {
+                return Ok(doors);
+            }
+            tokio::time::sleep(HELD_PAUSE).await;
+        }
+        Self::bind(config)
+    }
+}
+
+/// What opens them.
+struct Tokens {
+    read: Option<Secret>,
+    write: Secret,
+}
+
+impl Tokens {
+    fn of(config: &Config, store: &Store) -> io::Result<Self> {
+        let write = match &config.admin.write_token {
+            Some(token) => token.clone(),
+            None => Secret::new(store.write_token()?),
+        };
+        Ok(Self { read: config.admin.read_token.clone(), write })
+    }
+
+    fn state(self, handle: Handle, pages: Pages) -> AdminState {
+        let Pages { metrics, compat } = pages;
+        AdminState { handle, read_token: self.read, write_token: self.write, metrics, compat }
+    }
 }
 
 fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, StartError> {
@@ -182,6 +293,22 @@ fn page(hub: Arc<Hub>, publication: Publication, handle: Handle) -> Page {
 
 type Page = Arc<dyn Fn() -> String + Send + Sync>;
 
+/// What is read of the measurements.
+struct Pages {
+    metrics: Page,
+    compat: Option<Page>,
+}
+
+impl Pages {
+    fn of(compat: &[Compat], hub: &Arc<Hub>, publication: &Publication, handle: &Handle) -> Self {
+        let dialects = compat.iter().map(|of| dialect(*of)).collect();
+        Self {
+            metrics: page(Arc::clone(hub), publication.clone(), handle.clone()),
+            compat: compat_page(dialects, hub, publication),
+        }
+    }
+}
+
 fn compat_page(dialects: Vec<Dialect>, hub: &Arc<Hub>, publication: &Publication) -> Option<Page> {
     let (hub, publication) = (Arc::clone(hub), publication.clone());
     let page = !dialects.is_empty();
@@ -203,31 +330,29 @@ fn totals_of(delivery: Delivery) -> export::ReceiverTotals {
     export::ReceiverTotals { receiver, pending, delivered, failures }
 }
 
-/// The control plane's thread: the driver, and the admin listeners beside it.
-fn run_control(
-    driver: Driver,
-    admin: TcpListener,
-    metrics: Option<TcpListener>,
-    state: AdminState,
-    stopped: watch::Receiver<bool>,
-) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return tracing::error!("the control plane does not start: {error}"),
-    };
-    runtime.block_on(async {
-        let until = |mut stopped: watch::Receiver<bool>| async move {
-            // A dropped sender means that the server is gone.
-            let _gone = stopped.wait_for(|stop| *stop).await;
-        };
-        if let Some(metrics) = metrics {
-            let (state, stop) = (state.clone(), until(stopped.clone()));
-            tokio::spawn(async move { say(admin::serve_metrics(tokio_listener(metrics)?, state, stop).await) });
-        }
-        let stop = until(stopped.clone());
-        tokio::spawn(async move { say(admin::serve(tokio_listener(admin)?, state, stop).await) });
-        driver.run(until(stopped)).await;
-    });
+/// The control plane's thread.
+fn run_control(stopped: watch::Receiver<bool>, run: impl AsyncFnOnce(watch::Receiver<bool>)) {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(run(stopped)),
+        Err(error) => tracing::error!("the control plane does not start: {error}"),
+    }
+}
+
+/// The driver, and the admin listeners beside it.
+async fn decide(driver: Driver, doors: Doors, state: AdminState, stopped: watch::Receiver<bool>) {
+    let Doors { admin, metrics } = doors;
+    if let Some(metrics) = metrics {
+        let (state, stop) = (state.clone(), until(stopped.clone()));
+        tokio::spawn(async move { say(admin::serve_metrics(tokio_listener(metrics)?, state, stop).await) });
+    }
+    let stop = until(stopped.clone());
+    tokio::spawn(async move { say(admin::serve(tokio_listener(admin)?, state, stop).await) });
+    driver.run(until(stopped)).await;
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    // A dropped sender means that the server is gone.
+    let _gone = stopped.wait_for(|stop| *stop).await;
 }
 
 fn tokio_listener(bound: TcpListener) -> io::Result<tokio::net::TcpListener> {

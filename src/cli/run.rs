@@ -2,7 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use tracing::{error, info};
+use sd_notify::NotifyState;
+use tracing::{error, info, warn};
 
 use super::{Global, exit::Exit, output};
 use crate::{
@@ -20,6 +21,9 @@ const GRACE: Duration = Duration::from_secs(30);
 #[command(after_help = "\
 SIGTERM and Ctrl-C let running requests end, then stop. A second Ctrl-C stops at once. SIGHUP reads the file again;
 so does saving it.
+
+To replace a running process, start the next one with the same file: it serves beside the first, and decides once that
+one has ended. Sockets that systemd holds are taken over (LISTEN_FDS).
 
 Examples:
   serin run --config config/serin.yaml
@@ -59,7 +63,15 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
     };
     let listening: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     info!(version = env!("CARGO_PKG_VERSION"), admin = %server.admin(), "serving on {}", listening.join(", "));
+    tell_systemd(&[NotifyState::Ready]);
     serve(server)
+}
+
+/// Says how things stand to a service manager that asks for it by `NOTIFY_SOCKET`.
+fn tell_systemd(state: &[NotifyState<'_>]) {
+    if let Err(cause) = sd_notify::notify(state) {
+        warn!("the service manager cannot be told: {cause}");
+    }
 }
 
 fn serve(server: Server) -> Exit {
@@ -79,14 +91,19 @@ fn serve(server: Server) -> Exit {
         loop {
             match signals.next().await {
                 Signal::Reload => {
+                    if let Ok(now) = NotifyState::monotonic_usec_now() {
+                        tell_systemd(&[NotifyState::Reloading, now]);
+                    }
                     // The driver has logged the outcome.
                     let _logged = handle.reload().await;
+                    tell_systemd(&[NotifyState::Ready]);
                 }
                 Signal::Drain => break,
                 Signal::Quit => std::process::exit(i32::from(Exit::Failed as u8)),
             }
         }
     });
+    tell_systemd(&[NotifyState::Stopping]);
     info!("stopping: no new connections; running requests have {} s to end", GRACE.as_secs());
     let second = std::thread::spawn(quit_on_second_signal);
     server.shutdown(GRACE);

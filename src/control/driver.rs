@@ -17,6 +17,7 @@ use super::{
     handle::{CommandError, ConfigStatus, HISTORY_MAX, Handle, Message, ReloadError, Shared},
     notify,
     source::Source,
+    standby::{Stage, Standby},
 };
 use crate::{
     clock::Clock,
@@ -103,6 +104,23 @@ impl Driver {
     /// # Errors
     /// When the engine refuses the file as it is, the state folder cannot be written, or there is no thread to watch.
     pub fn start(start: Start) -> Result<(Self, Handle, Publication), StartError> {
+        Self::begin(start, None)
+    }
+
+    /// The same for a process that has served already beside the one before.
+    ///
+    /// # Errors
+    /// As [`Driver::start`].
+    pub fn take_over(
+        standby: Standby,
+        (store, recovered): (Store, store::Recovered),
+        reader: Reader,
+    ) -> Result<Self, StartError> {
+        let Standby { source, stage, .. } = standby;
+        Self::begin(Start { source, store, recovered, reader }, Some(stage)).map(|(driver, ..)| driver)
+    }
+
+    fn begin(start: Start, stage: Option<Stage>) -> Result<(Self, Handle, Publication), StartError> {
         let Start { source, store, recovered, reader } = start;
         let watcher = Watcher::start(&source.path, source.text.as_bytes())?;
         let clock = Clock::start(recovered.latest);
@@ -115,17 +133,17 @@ impl Driver {
             memory: recovered.memory,
             evidence: recovered.evidence,
             distrust,
-            generation: Generation(0),
+            generation: stage.as_ref().map_or(Generation(0), |stage| stage.publication.current().generation),
         });
         let mut effects = Vec::new();
         engine.apply(Input::Configure(source.config.plan()), now, &mut effects)?;
-        let publication = Publication::new(engine.table());
-        let edge = Edge::start(&source.config, publication.clone()).map_err(StartError::Settings)?;
-        let path = source.path.display().to_string();
-        let status = ConfigStatus { path, loaded: now, loads: 1, failures: 0, error: None, needs_restart: Vec::new() };
         let surplus = recovered.history.len().saturating_sub(HISTORY_MAX);
         let history: VecDeque<Event> = recovered.history.into_iter().skip(surplus).collect();
-        let (handle, shared, inbox) = Handle::new(engine.view(now), status, history);
+        let stage = match stage {
+            Some(stage) => stage.at(&engine, history),
+            None => Stage::new(&source, &engine, now, history)?,
+        };
+        let Stage { publication, edge, handle, shared, inbox } = stage;
         let receivers: Vec<String> = source.config.notify.iter().map(notify::key).collect();
         let outbox = (!receivers.is_empty()).then(|| store.outbox(&receivers));
         let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));

@@ -6,3 +6,4 @@ mod effects;
 pub mod handle;
 pub mod notify;
 pub mod source;
+pub mod standby;

@@ -43,6 +43,8 @@ use crate::{
     publish::{Limits, ListenerSettings},
 };
 
+/// How long a connection without a request is let be when the proxy stops: a request may be on its way already.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
 /// Largest `headers` limit for which hyper parses heads on the stack.
 const HEADERS_ON_STACK: usize = 100;
 
@@ -306,7 +308,7 @@ impl Conn {
         if ticks.now() < self.quiet_until.get() {
             return;
         }
-        if self.streams.get() == 0 {
+        if self.streams.get() == 0 && self.order.get() == Order::Serve {
             match self.stage.get() {
                 Stage::Handshake => self.refuse(RefusedReason::TlsHandshake, "no TLS handshake in time"),
                 Stage::Opening | Stage::Head => {
@@ -318,11 +320,14 @@ impl Conn {
         self.give_order(Order::End);
     }
 
-    /// Takes no further requests: `Connection: close` or GOAWAY, and an end at once where nothing is under way.
+    /// Takes no further requests but what is on its way here: `Connection: close` or GOAWAY with the next answer, and an end
+    /// soon where nothing comes.
     pub(super) fn drain(&self) {
-        let nothing_came =
-            self.streams.get() == 0 && matches!(self.stage.get(), Stage::Handshake | Stage::Opening | Stage::Idle);
-        self.give_order(if nothing_came && !self.activity.take_read() { Order::End } else { Order::Drain });
+        if self.stage.get() != Stage::Tunnel && self.stage.get() != Stage::Http2 && self.streams.get() == 0 {
+            let soon = self.worker.ticks.in_future(LAST_CHANCE);
+            self.quiet_until.set(self.quiet_until.get().min(soon));
+        }
+        self.give_order(Order::Drain);
     }
 
     fn give_order(&self, order: Order) {
@@ -354,7 +359,8 @@ impl Conn {
         poll_fn(|cx| {
             match self.order.get() {
                 Order::End => return Poll::Ready(None),
-                Order::Drain if !draining => {
+                // Without a request hyper would close at once, under whatever is on its way.
+                Order::Drain if !draining && (self.stage.get() == Stage::Http2 || self.streams.get() > 0) => {
                     draining = true;
                     drain(connection.as_mut());
                 }

@@ -2,7 +2,7 @@
 //! Counts what is open, and refuses over the listener's limit.
 
 use std::{
-    io,
+    io::{self, Write as _},
     net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream},
     sync::{
         Arc,
@@ -78,11 +78,22 @@ pub(super) struct Target {
     pub(super) load: Arc<AtomicUsize>,
 }
 
-/// Binds a listening socket. The error names the address.
-pub(super) fn bind(spec: &ListenerSpec) -> io::Result<StdListener> {
-    let socket = Socket::new(Domain::for_address(spec.addr), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&spec.addr.into())?;
+/// Binds a listening socket, beside that of a predecessor if it may. The error names the address.
+///
+/// Whoever else holds the address is an error first: the kernel would share it between any two that allow it.
+pub(super) fn bind(spec: &ListenerSpec, beside_predecessor: bool) -> io::Result<StdListener> {
+    let bound = |shared: bool| {
+        let socket = Socket::new(Domain::for_address(spec.addr), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(shared)?;
+        socket.bind(&spec.addr.into()).map(|()| socket)
+    };
+    let socket = match bound(false) {
+        Err(error) if beside_predecessor && error.kind() == io::ErrorKind::AddrInUse => bound(true)?,
+        bound => bound?,
+    };
+    // For a successor.
+    socket.set_reuse_port(true)?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(StdListener::from(socket))
@@ -108,13 +119,10 @@ pub(super) fn start(
         runtime.block_on(async {
             let mut accepting = JoinSet::new();
             for (index, (spec, socket)) in listeners.into_iter().enumerate() {
-                let (workers, shared, mut stop) = (workers.clone(), shared.clone(), stop.clone());
+                let (workers, shared, stop) = (workers.clone(), shared.clone(), stop.clone());
                 accepting.spawn(async move {
-                    tokio::select! {
-                        error = accept_all(index, &spec, socket, &workers, &shared) => {
-                            tracing::error!(listener = spec.name, %error, "cannot accept");
-                        }
-                        _ = stop.wait_for(|stop| *stop) => {}
+                    if let Err(error) = accept_all(index, &spec, socket, &workers, &shared, stop).await {
+                        tracing::error!(listener = spec.name, %error, "cannot accept");
                     }
                 });
             }
@@ -123,40 +131,30 @@ pub(super) fn start(
     })
 }
 
-/// Accepts for ever; an error when the socket cannot be used at all.
+/// Accepts until it is told to stop, and then what the kernel has accepted already: closed with the socket, those clients
+/// would see a reset. An error when the socket cannot be used at all.
 async fn accept_all(
     index: usize,
     spec: &ListenerSpec,
     socket: StdListener,
     workers: &[Target],
     shared: &Shared,
-) -> io::Error {
-    let listener = match TcpListener::from_std(socket) {
-        Ok(listener) => listener,
-        Err(error) => return error,
-    };
-    let open = Arc::new(AtomicUsize::new(0));
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(socket)?;
+    let door = Door { index, workers, shared, open: Arc::default() };
     let mut exhausted = false;
     loop {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        match accepted {
             Ok((stream, peer)) => {
                 exhausted = false;
-                let Some(settings) = shared.publication.settings().listeners.get(index).cloned() else { continue };
-                if open.load(Relaxed) >= settings.limits.connections {
-                    shared.hub.refused(0, RefusedReason::ConnectionLimit);
-                    // As far as it goes at once: a client that does not read is none to wait for.
-                    if settings.tls.is_none() {
-                        drop(stream.try_write(FULL));
-                    }
-                    continue;
+                if let Ok(stream) = stream.into_std() {
+                    door.admit(stream, peer);
                 }
-                let Some((orders, load)) = least_loaded(workers) else { continue };
-                let Ok(stream) = stream.into_std() else { continue };
-                let admission = Admission::new([&open, load]);
-                let access = settings.access_log.map(|log| Access { log, queue: shared.access_log.clone() });
-                let accepted = Accepted { stream, peer, settings, access, admission };
-                // A worker that goes at this moment drops it, and with it the connection.
-                drop(orders.send(Order::Serve(Box::new(accepted))));
             }
             // The client left between the handshake and now.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
@@ -168,6 +166,42 @@ async fn accept_all(
                 sleep(EXHAUSTED_PAUSE).await;
             }
         }
+    }
+    let socket = listener.into_std()?;
+    while let Ok((stream, peer)) = socket.accept() {
+        if stream.set_nonblocking(true).is_ok() {
+            door.admit(stream, peer);
+        }
+    }
+    Ok(())
+}
+
+/// Where the connections of one listener go.
+#[derive(Debug)]
+struct Door<'a> {
+    index: usize,
+    workers: &'a [Target],
+    shared: &'a Shared,
+    open: Arc<AtomicUsize>,
+}
+
+impl Door<'_> {
+    fn admit(&self, stream: StdStream, peer: SocketAddr) {
+        let Some(settings) = self.shared.publication.settings().listeners.get(self.index).cloned() else { return };
+        if self.open.load(Relaxed) >= settings.limits.connections {
+            self.shared.hub.refused(0, RefusedReason::ConnectionLimit);
+            // As far as it goes at once: a client that does not read is none to wait for.
+            if settings.tls.is_none() {
+                let _short = (&stream).write(FULL);
+            }
+            return;
+        }
+        let Some((orders, load)) = least_loaded(self.workers) else { return };
+        let admission = Admission::new([&self.open, load]);
+        let access = settings.access_log.map(|log| Access { log, queue: self.shared.access_log.clone() });
+        let accepted = Accepted { stream, peer, settings, access, admission };
+        // A worker that goes at this moment drops it, and with it the connection.
+        drop(orders.send(Order::Serve(Box::new(accepted))));
     }
 }
 

@@ -20,8 +20,8 @@ use tokio::sync::{oneshot, watch};
 pub use crate::publish::Limits;
 use crate::{measure::Hub, publish::Publication};
 
-mod believe;
 mod access;
+mod believe;
 mod body;
 mod budget;
 mod check;
@@ -42,8 +42,8 @@ mod opening;
 mod origin;
 mod outcome;
 mod pool;
-mod replay;
 mod proxy_protocol;
+mod replay;
 mod routing;
 mod transport;
 mod upgrade;
@@ -76,7 +76,24 @@ impl Listening {
     /// # Errors
     /// When the address is taken or not allowed.
     pub fn bind(spec: ListenerSpec) -> io::Result<Self> {
-        listener::bind(&spec).map(|socket| Self { spec, socket })
+        listener::bind(&spec, false).map(|socket| Self { spec, socket })
+    }
+
+    /// Binds the socket, if need be beside that of a process that is being replaced: new connections go to either.
+    ///
+    /// # Errors
+    /// When the address is taken by anybody else, or not allowed.
+    pub fn bind_beside(spec: ListenerSpec) -> io::Result<Self> {
+        listener::bind(&spec, true).map(|socket| Self { spec, socket })
+    }
+
+    /// Takes a socket that was bound and handed over by whoever started the process.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn inherit(spec: ListenerSpec, socket: TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self { spec, socket })
     }
 }
 

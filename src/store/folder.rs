@@ -120,14 +120,7 @@ impl Folder {
 
     /// At most `max` bytes of a file and one more, so that the caller sees when it is too long; none when it is not there.
     pub fn read(&self, name: &str, max: usize) -> Result<Option<Vec<u8>>, OpenError> {
-        let path = self.path(name);
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(max as u64 + 1).read_to_end(&mut bytes));
-        match read {
-            Ok(_) => Ok(Some(bytes)),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(OpenError::NotReadable { path, source }),
-        }
+        read(&self.path(name), max)
     }
 
     /// Replaces a file as a whole; after this the new content survives any crash, and before it the old one does.
@@ -226,6 +219,16 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // Should this fail, closing still does it.
         let _unlocked = self.lock.unlock();
+    }
+}
+
+/// At most `max` bytes of a file and one more; none when it is not there.
+pub fn read(path: &Path, max: usize) -> Result<Option<Vec<u8>>, OpenError> {
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|file| file.take(max as u64 + 1).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(OpenError::NotReadable { path: path.to_owned(), source }),
     }
 }
 

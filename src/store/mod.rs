@@ -118,6 +118,20 @@ impl Store {
         Ok((Self { folder: Arc::new(folder), journal, state, compaction: COMPACTION, retry_at: 0 }, recovered))
     }
 
+    /// What is remembered in a folder that another process uses. Changes nothing in it, and gives no evidence.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or was written by a later version.
+    pub fn peek(dir: &Path) -> Result<Recovered, OpenError> {
+        // The journal first: a compaction between the two reads leaves records twice, never none.
+        let journal = folder::read(&dir.join(JOURNAL), JOURNAL_BYTES_MAX)?;
+        let snapshot = folder::read(&dir.join(SNAPSHOT), SNAPSHOT_BYTES_MAX)?;
+        let newer = |Newer { file, found }| OpenError::Newer { path: dir.join(file), found };
+        let state = replay::replay(snapshot.as_deref(), journal.as_deref()).map_err(newer)?.state;
+        let latest = state.latest();
+        Ok(Recovered { memory: state.memory, history: state.history, latest, ..Recovered::default() })
+    }
+
     /// Remembers a decision. Once this returns, the decision survives any crash; after an error nothing of it is
     /// remembered, and the same decision may be tried again. Events come one by one: each number is the last plus one.
     ///

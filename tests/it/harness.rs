@@ -99,16 +99,35 @@ impl Serin {
 
     /// Starts it with this as its standard output.
     pub fn spawn_into(&mut self, out: Stdio) {
+        self.spawn_on(&self.file(), out);
+    }
+
+    fn spawn_on(&mut self, file: &Path, out: Stdio) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let child = Command::new(binary())
             .args(["run", "--config"])
-            .arg(self.file())
+            .arg(file)
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(log)
             .spawn()
             .unwrap();
         self.child = Some(child);
+    }
+
+    /// A further process on the same file.
+    pub fn successor(&self) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut successor = Self { dir, port: self.port, admin: self.admin, child: None };
+        successor.spawn_on(&self.file(), Stdio::null());
+        successor
+    }
+
+    /// Asks it to end, and waits for that.
+    pub fn terminate(&mut self) {
+        let mut child = self.child.take().unwrap();
+        let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(asked.success() && child.wait().unwrap().success(), "{}", self.log());
     }
 
     /// Waits until it serves.

@@ -49,13 +49,8 @@ impl<'s> Client<'s> {
 
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let spare = &self.conn.worker().spare;
-        if self.desk.inbox.is_empty() {
-            if self.conn.takes_no_more() {
-                return Poll::Ready(false);
-            }
-            if self.desk.inbox.capacity() == 0 {
-                self.desk = spare.take();
-            }
+        if self.desk.inbox.capacity() == 0 {
+            self.desk = spare.take();
         }
         match pin!(self.reader.read_buf(&mut self.desk.inbox)).poll(cx) {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(false),
