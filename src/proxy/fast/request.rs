@@ -126,20 +126,28 @@ impl<'b> Seen<'b> {
         let mut seen = Self::default();
         let force = service.force.as_ref().and_then(|rule| rule.header.as_ref()).map(|name| name.as_str().as_bytes());
         for field in fields {
-            if force.is_some_and(|force| field.name.as_bytes().eq_ignore_ascii_case(force)) && seen.force.is_none() {
+            let start = out.len();
+            let part = field::write(out, bytes, field);
+            let is_forcing = force.is_some_and(|force| out[start..].get(..field.name.len()) == Some(force));
+            if is_forcing && seen.force.is_none() {
                 seen.force = Some(field.value);
             }
-            if seen.takes(field, service)? {
-                field::write(out, bytes, field);
+            if part != Part::Field && !seen.takes(part, field, service)? {
+                out.truncate(start);
             }
         }
         Ok(seen)
     }
 
     /// Notes what a field says; whether it passes as it is.
-    fn takes(&mut self, field: &httparse::Header<'b>, service: &ServiceTable) -> Result<bool, FastPathOutcome> {
+    fn takes(
+        &mut self,
+        part: Part,
+        field: &httparse::Header<'b>,
+        service: &ServiceTable,
+    ) -> Result<bool, FastPathOutcome> {
         let value = field.value;
-        match field::part_of(field.name) {
+        match part {
             Part::Field | Part::Trailer | Part::Kind | Part::Caching => {}
             Part::Host => self.note_host(value)?,
             Part::Cookie => {

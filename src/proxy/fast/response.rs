@@ -1,7 +1,7 @@
 //! A response head in, the head for the client out, without a map of its fields. Frames a body exactly as the ordinary
 //! path does (RFC 9112 6.3), and refuses what it refuses.
 
-use std::mem::MaybeUninit;
+use std::{io::Write as _, mem::MaybeUninit};
 
 use http::StatusCode;
 
@@ -10,7 +10,7 @@ use super::{
         cookie, headers,
         http1::{self, Decoder, Malformed},
     },
-    field::{self, Part, part_of, put},
+    field::{self, Part, put},
 };
 use crate::engine::{
     filter::Scheme,
@@ -46,26 +46,28 @@ pub(super) struct Head {
     pub(super) may_be_silent: bool,
 }
 
-/// Reads the head at the front of `bytes` and writes the client's into `out`; nothing of an informational one. None while
-/// it is not whole.
+/// Reads the head at the front of `bytes` and writes the client's into `out`, in place of what is there. None while it is
+/// not whole.
 pub(super) fn rewrite(bytes: &[u8], asked: Asked<'_>, out: &mut Vec<u8>) -> Result<Option<Head>, Malformed> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut []);
     let Some(length) = http1::split_head(bytes, &mut parsed, &mut fields)? else { return Ok(None) };
     let status = StatusCode::from_u16(parsed.code.unwrap_or_default())
         .map_err(|_| Malformed::new("the status is out of range"))?;
-    let mut facts = Facts::default();
-    let mut parts = [Part::Field; FIELDS_MAX];
-    for (field, part) in parsed.headers.iter().zip(&mut parts) {
-        *part = part_of(field.name);
-        facts.note(*part, field.value);
+    out.clear();
+    write_status(status, out);
+    let fields = &*parsed.headers;
+    let can_chunk = !asked.by_head && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let start = out.len();
+    let mut facts = Facts::all(bytes, fields, can_chunk, out);
+    if facts.nominates {
+        out.truncate(start);
+        let others: Vec<_> = fields.iter().filter(|field| !is_nominated(field.name, fields)).copied().collect();
+        let _same = Facts::all(bytes, &others, can_chunk, out);
     }
-    let is_http_11 = parsed.version != Some(0);
-    let (body, keeps_alive) = facts.frame(parsed.headers, status, is_http_11, asked.by_head)?;
-    if !status.is_informational() {
-        let writer = Writer { status, facts: &facts, asked, body: &body };
-        writer.write(bytes, parsed.headers, &parts, out);
-    }
+    let (body, keeps_alive) = facts.frame(fields, status, parsed.version != Some(0), asked.by_head)?;
+    let framed = Framed { status, facts: &facts, asked, body: &body, can_chunk };
+    framed.write_end(out);
     Ok(Some(Head {
         length,
         status: status.as_u16(),
@@ -96,6 +98,28 @@ struct Facts<'b> {
 }
 
 impl<'b> Facts<'b> {
+    /// Looks at every field, and writes those that pass as they are.
+    fn all(bytes: &[u8], fields: &[httparse::Header<'b>], can_chunk: bool, out: &mut Vec<u8>) -> Self {
+        let mut facts = Self::default();
+        let mut has_trailer = false;
+        for field in fields {
+            let start = out.len();
+            let part = field::write(out, bytes, field);
+            if part == Part::Field {
+                continue;
+            }
+            facts.note(part, field.value);
+            let passes = matches!(part, Part::Host | Part::Cookie | Part::Claim | Part::Kind | Part::Caching);
+            if !passes {
+                out.truncate(start);
+            }
+            if part == Part::Trailer && can_chunk && !std::mem::replace(&mut has_trailer, true) {
+                write_trailer_names(fields, out);
+            }
+        }
+        facts
+    }
+
     fn note(&mut self, part: Part, value: &'b [u8]) {
         match part {
             Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Claim | Part::Trailer => {}
@@ -169,43 +193,33 @@ impl<'b> Facts<'b> {
         {
             return Ok(length);
         }
-        let lengths = fields.iter().filter(|field| part_of(field.name) == Part::Length);
+        let lengths = fields.iter().filter(|field| is_named(field, "content-length"));
         let mut all = lengths.flat_map(|field| tokens(field.value)).map(http1::digits);
         let first = all.next().flatten().ok_or(malformed)?;
         if all.all(|other| other == Some(first)) { Ok(first) } else { Err(malformed) }
     }
 }
 
-/// The head for the client, as hyper would write it.
-struct Writer<'w> {
+fn write_status(status: StatusCode, out: &mut Vec<u8>) {
+    if status == StatusCode::OK {
+        put(out, &[b"HTTP/1.1 200 OK\r\n"]);
+    } else {
+        let reason = status.canonical_reason().unwrap_or("<none>");
+        put(out, &[b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
+    }
+}
+
+/// What the head says last.
+struct Framed<'w> {
     status: StatusCode,
     facts: &'w Facts<'w>,
     asked: Asked<'w>,
     body: &'w Decoder,
+    can_chunk: bool,
 }
 
-impl Writer<'_> {
-    fn write(&self, bytes: &[u8], fields: &[httparse::Header<'_>], parts: &[Part], out: &mut Vec<u8>) {
-        if self.status == StatusCode::OK {
-            put(out, &[b"HTTP/1.1 200 OK\r\n"]);
-        } else {
-            let reason = self.status.canonical_reason().unwrap_or("<none>");
-            put(out, &[b"HTTP/1.1 ", self.status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
-        }
-        let mut has_trailer = false;
-        for (field, part) in fields.iter().zip(parts) {
-            if self.facts.nominates && is_nominated(field.name, fields) {
-                continue;
-            }
-            match part {
-                Part::Hop | Part::Settle | Part::Connection | Part::Coding | Part::Length => {}
-                Part::Trailer if !self.can_chunk() || std::mem::replace(&mut has_trailer, true) => {}
-                Part::Trailer => write_trailer_names(fields, out),
-                Part::Field | Part::Host | Part::Cookie | Part::Claim | Part::Kind | Part::Caching => {
-                    field::write(out, bytes, field);
-                }
-            }
-        }
+impl Framed<'_> {
+    fn write_end(&self, out: &mut Vec<u8>) {
         self.framing(out);
         if let Some((rule, id)) = self.asked.hand_out.filter(|_| !self.facts.is_shared)
             && let Some(cookie) = cookie::to_hand_out(rule, id, Scheme::Http)
@@ -215,17 +229,14 @@ impl Writer<'_> {
         put(out, if self.asked.closes { &[b"connection: close\r\n\r\n"] } else { &[b"\r\n"] });
     }
 
-    fn can_chunk(&self) -> bool {
-        !self.asked.by_head && !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-    }
-
     fn framing(&self, out: &mut Vec<u8>) {
         // Said as it came where it was said once; what was said twice is said once.
         let said = |out: &mut Vec<u8>| match self.facts.length {
             Some(_) if self.facts.lengths == 1 && http1::digits(self.facts.first_length).is_some() => {
                 put(out, &[b"content-length: ", self.facts.first_length, b"\r\n"]);
             }
-            Some(length) => put(out, &[b"content-length: ", length.to_string().as_bytes(), b"\r\n"]),
+            // Writing to a Vec does not fail.
+            Some(length) => drop(write!(out, "content-length: {length}\r\n")),
             None => {}
         };
         match self.body {
@@ -235,7 +246,7 @@ impl Writer<'_> {
                     said(out);
                 }
             }
-            Decoder::Length(_) if !self.can_chunk() => {}
+            Decoder::Length(_) if !self.can_chunk => {}
             Decoder::Length(0) => put(out, &[b"content-length: 0\r\n"]),
             Decoder::Length(_) => said(out),
             Decoder::Chunked(_) | Decoder::UntilClose => put(out, &[b"transfer-encoding: chunked\r\n"]),
@@ -248,17 +259,21 @@ fn is_nominated(name: &str, fields: &[httparse::Header<'_>]) -> bool {
     if name.eq_ignore_ascii_case("host") || name.eq_ignore_ascii_case("content-length") {
         return false;
     }
-    let connections = fields.iter().filter(|field| part_of(field.name) == Part::Connection);
+    let connections = fields.iter().filter(|field| is_named(field, "connection"));
     connections.flat_map(|field| tokens(field.value)).any(|token| token.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// All that is announced, in one field.
 fn write_trailer_names(fields: &[httparse::Header<'_>], out: &mut Vec<u8>) {
-    let announced = fields.iter().filter(|field| part_of(field.name) == Part::Trailer);
+    let announced = fields.iter().filter(|field| is_named(field, "trailer"));
     for (nth, field) in announced.enumerate() {
         put(out, &[if nth == 0 { b"trailer: " } else { b", " }, field.value]);
     }
     put(out, &[b"\r\n"]);
+}
+
+fn is_named(field: &httparse::Header<'_>, name: &str) -> bool {
+    field.name.eq_ignore_ascii_case(name)
 }
 
 fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
