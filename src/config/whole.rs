@@ -177,7 +177,7 @@ fn listeners_have_limits_of_their_own() {
 
 #[test]
 fn the_fast_path_is_a_switch() {
-    for (line, on) in [("fastPath: on\n", true), ("fastPath: off\n", false), ("fastPath: 'on'\n", true), ("", false)] {
+    for (line, on) in [("fastPath: on\n", true), ("fastPath: off\n", false), ("fastPath: 'on'\n", true), ("", true)] {
         assert_eq!(parsed(&(with("") + line)).fast_path, on, "{line:?}");
     }
 }
