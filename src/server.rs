@@ -251,8 +251,8 @@ impl Tokens {
     }
 
     fn state(self, handle: Handle, pages: Pages) -> AdminState {
-        let Pages { metrics, compat } = pages;
-        AdminState { handle, read_token: self.read, write_token: self.write, metrics, compat }
+        let Pages { metrics, compat, publication } = pages;
+        AdminState { handle, read_token: self.read, write_token: self.write, publication, metrics, compat }
     }
 }
 
@@ -297,6 +297,7 @@ type Page = Arc<dyn Fn() -> String + Send + Sync>;
 struct Pages {
     metrics: Page,
     compat: Option<Page>,
+    publication: Publication,
 }
 
 impl Pages {
@@ -305,6 +306,7 @@ impl Pages {
         Self {
             metrics: page(Arc::clone(hub), publication.clone(), handle.clone()),
             compat: compat_page(dialects, hub, publication),
+            publication: publication.clone(),
         }
     }
 }

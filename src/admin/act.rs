@@ -156,7 +156,7 @@ async fn carry_out(inside: Arc<Inside>, command: Command, peer: Peer) -> Reply {
     Reply { status, body }
 }
 
-async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+pub(super) async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     let bytes = match collected {
         Ok(Ok(collected)) => collected.to_bytes(),

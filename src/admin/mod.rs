@@ -7,6 +7,7 @@
 mod act;
 mod answer;
 mod dashboard;
+mod explain;
 mod failures;
 mod gate;
 mod idempotency;
@@ -24,7 +25,7 @@ use axum::{
 };
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{config::settings::Secret, control::handle::Handle};
+use crate::{config::settings::Secret, control::handle::Handle, publish::Publication};
 
 /// Largest request body.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -42,6 +43,8 @@ pub struct AdminState {
     pub read_token: Option<Secret>,
     /// Needed for writes.
     pub write_token: Secret,
+    /// The table in force.
+    pub publication: Publication,
     /// The metrics page, OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The same under other proxies' names, Prometheus' text; none where no such names are wanted.
@@ -112,6 +115,7 @@ fn full(state: AdminState, gate: Arc<gate::Gate>, closing: watch::Receiver<bool>
         .route("/events", get(stream::events))
         .route("/config", get(read::config))
         .route("/openapi.json", get(read::openapi))
+        .route("/explain-request", post(explain::request))
         .route("/reload", post(act::reload));
     let router = Router::new()
         .nest("/api/v1", api)

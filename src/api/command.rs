@@ -72,7 +72,7 @@ pub struct ReloadReply {
 pub enum BadRequest {
     /// There is no such verb.
     #[error(
-        "there is no verb `{0}`; there are start, promote, pause, resume, abort, retry, undo, set-weight and terminate"
+        "there is no verb `{0}`; there are start, promote, pause, resume, abort, drain, retry, undo, set-weight and terminate"
     )]
     UnknownVerb(String),
     /// The verb needs a field that is not there.
@@ -134,6 +134,7 @@ impl CommandRequest {
             "pause" => self.only("pause", &[]).map(|()| Verb::Pause),
             "resume" => self.only("resume", &[]).map(|()| Verb::Resume),
             "abort" => self.only("abort", &[]).map(|()| Verb::Abort),
+            "drain" => self.only("drain", &[]).map(|()| Verb::Drain),
             "retry" => self.only("retry", &[]).map(|()| Verb::Retry),
             "terminate" => self.only("terminate", &[]).map(|()| Verb::Terminate),
             "undo" => {
@@ -221,6 +222,7 @@ mod tests {
             ("pause", "{}", Verb::Pause),
             ("resume", "{}", Verb::Resume),
             ("abort", "{}", Verb::Abort),
+            ("drain", "{}", Verb::Drain),
             ("retry", "{}", Verb::Retry),
             ("terminate", "{}", Verb::Terminate),
             ("undo", "{}", Verb::Undo { to: None }),

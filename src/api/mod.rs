@@ -9,6 +9,7 @@ mod command;
 mod config;
 mod error;
 mod event;
+mod explain;
 mod status;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub use command::{BadRequest, CommandReply, CommandRequest, REASON_BYTES_MAX, Re
 pub use config::ConfigStatus;
 pub use error::{ErrorBody, ErrorDetail};
 pub use event::{Cause, Counts, Event, History, Lag};
+pub use explain::{Candidate, RequestAnswer, RequestQuestion};
 pub use status::{Check, Rollout, Service, ServiceList, ServiceStatus, Version, Waiting, Why};
 
 pub use crate::engine::view::PhaseView as Phase;

@@ -191,6 +191,13 @@ Examples:
     AbortArgs, "abort"
 );
 bare_verb!(
+    /// Lets nobody new come to the canary; clients who are kept on it stay until `abort` or `resume`
+    #[command(after_help = "\
+Examples:
+  serin drain --reason \"checkout of the new version ends on Friday\"")]
+    DrainArgs, "drain"
+);
+bare_verb!(
     /// Tries an aborted version again, from step 1
     #[command(after_help = "\
 Examples:

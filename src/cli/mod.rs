@@ -11,6 +11,7 @@ mod drift;
 mod events;
 pub mod exit;
 mod explain;
+mod explain_request;
 mod healthcheck;
 mod history;
 mod import;
@@ -95,6 +96,7 @@ enum Verb {
     Status(status::Args),
     Stat(stat::Args),
     Why(why::Args),
+    ExplainRequest(explain_request::Args),
     History(history::Args),
     Report(report::Args),
     Tap(tap::Args),
@@ -104,6 +106,7 @@ enum Verb {
     Pause(act::PauseArgs),
     Resume(act::ResumeArgs),
     Abort(act::AbortArgs),
+    Drain(act::DrainArgs),
     Retry(act::RetryArgs),
     Undo(act::UndoArgs),
     SetWeight(act::SetWeightArgs),
@@ -138,6 +141,7 @@ impl Verb {
             Self::Status(args) => output::finish(status::run(args, global)),
             Self::Stat(args) => output::finish(stat::run(args, global)),
             Self::Why(args) => output::finish(why::run(args, global)),
+            Self::ExplainRequest(args) => output::finish(explain_request::run(args, global)),
             Self::History(args) => output::finish(history::run(args, global)),
             Self::Report(args) => output::finish(report::run(args, global)),
             Self::Tap(args) => output::finish(tap::run(args, global)),
@@ -147,6 +151,7 @@ impl Verb {
             Self::Pause(args) => output::finish(act::run(args, global)),
             Self::Resume(args) => output::finish(act::run(args, global)),
             Self::Abort(args) => output::finish(act::run(args, global)),
+            Self::Drain(args) => output::finish(act::run(args, global)),
             Self::Retry(args) => output::finish(act::run(args, global)),
             Self::Undo(args) => output::finish(act::run(args, global)),
             Self::SetWeight(args) => output::finish(act::run(args, global)),
@@ -168,8 +173,8 @@ impl Verb {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Serve", &["run", "demo", "try"]),
     ("Write a config", &["init", "check", "explain", "schema", "rehearse", "import"]),
-    ("Look", &["status", "stat", "why", "history", "report", "events", "tap"]),
-    ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
+    ("Look", &["status", "stat", "why", "explain-request", "history", "report", "events", "tap"]),
+    ("Act", &["start", "promote", "pause", "resume", "abort", "drain", "retry", "undo", "set-weight"]),
     (
         "Operate and test",
         &["wait", "reload", "drift", "healthcheck", "dashboards", "completions", "man", "toy", "load"],

@@ -59,6 +59,8 @@ pub enum Verb {
     Resume,
     /// Weight 0 at once.
     Abort,
+    /// Nobody new comes to the canary; clients who are kept on it stay.
+    Drain,
     /// Tries an aborted version again, from step 1.
     Retry,
     /// Back to an earlier stable version.
@@ -82,6 +84,7 @@ impl Verb {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Abort => "abort",
+            Self::Drain => "drain",
             Self::Retry => "retry",
             Self::Undo { .. } => "undo",
             Self::SetWeight(_) => "set-weight",

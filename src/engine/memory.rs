@@ -76,6 +76,8 @@ pub enum PauseKind {
     Command,
     /// A person set the weight; resume goes on with the next step above it.
     Weight,
+    /// A person lets nobody new come to the canary; resume lets them come again.
+    Drain,
     /// The guard was breached and is told to pause; resume goes on with fresh evidence.
     Guard,
     /// An analysis run was Inconclusive; resume runs it again.
@@ -88,8 +90,16 @@ pub enum PauseKind {
 
 impl PauseKind {
     /// All kinds.
-    pub const ALL: [Self; 7] =
-        [Self::Step, Self::Command, Self::Weight, Self::Guard, Self::Inconclusive, Self::NoTraffic, Self::Untrusted];
+    pub const ALL: [Self; 8] = [
+        Self::Step,
+        Self::Command,
+        Self::Weight,
+        Self::Drain,
+        Self::Guard,
+        Self::Inconclusive,
+        Self::NoTraffic,
+        Self::Untrusted,
+    ];
 
     /// The word for records.
     #[must_use]
@@ -98,6 +108,7 @@ impl PauseKind {
             Self::Step => "step",
             Self::Command => "command",
             Self::Weight => "weight",
+            Self::Drain => "drain",
             Self::Guard => "guard",
             Self::Inconclusive => "inconclusive",
             Self::NoTraffic => "noTraffic",

@@ -8,6 +8,7 @@ pub mod assign;
 pub mod effect;
 pub mod endpoint;
 pub mod event;
+pub mod explain;
 pub mod failure;
 pub mod filter;
 pub mod input;

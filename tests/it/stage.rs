@@ -78,6 +78,10 @@ impl Stage {
         let driver =
             Driver { shared: Arc::clone(&shared), commands: Arc::clone(&commands), reloads: Arc::clone(&reloads) };
         let state = AdminState {
+            publication: serin::publish::Publication::new(Arc::new(serin::engine::table::Table::new(
+                Generation(12),
+                Vec::new(),
+            ))),
             handle,
             read_token: read_token.map(|token| Secret::new(token.to_owned())),
             write_token: Secret::new(WRITE.to_owned()),

@@ -424,3 +424,21 @@ fn undo_to_what_is_stable_says_so() {
     let refusal = world.order(Verb::Undo { to: Some(Revision(1)) }).unwrap_err();
     assert!(refusal.to_string().contains("stable already"), "{refusal}");
 }
+
+#[test]
+fn while_it_drains_the_canary_keeps_its_weight_and_takes_nobody_new() {
+    let mut world = World::new(plan(vec![weight("20%"), hold(60)]));
+    world.order(Verb::Drain).unwrap();
+    let table = world.engine.table();
+    let service = &table.services[0];
+    assert!(service.draining);
+    assert_eq!(service.versions[1].weight.ppm(), 200_000, "who is kept on the canary stays");
+    assert!(world.order(Verb::Promote { full: false, force: false }).is_err(), "a draining canary takes no step");
+    world.order(Verb::Drain).unwrap();
+    world.order(Verb::Resume).unwrap();
+    assert!(!world.engine.table().services[0].draining);
+    world.order(Verb::Drain).unwrap();
+    world.order(Verb::Abort).unwrap();
+    assert_eq!(world.engine.table().services[0].canary, None);
+    assert!(world.order(Verb::Drain).is_err(), "there is nothing to drain");
+}

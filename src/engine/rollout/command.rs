@@ -25,6 +25,7 @@ impl Service {
             Verb::Pause => self.order_pause(cause, log),
             Verb::Resume => self.order_resume(cause, log),
             Verb::Abort => self.order_abort(cause, log),
+            Verb::Drain => self.order_drain(cause, log),
             Verb::Retry => self.order_retry(cause, log),
             Verb::Undo { to } => self.order_undo(*to, cause, log),
             Verb::SetWeight(weight) => self.order_weight(*weight, cause, log),
@@ -76,6 +77,10 @@ impl Service {
                 self.promote(cause, log);
                 Ok(())
             }
+            Phase::Paused { kind: PauseKind::Drain, .. } => Err(not_now(
+                "the canary drains: `resume` lets clients come again, `abort` ends it, `promote --full` takes it"
+                    .to_owned(),
+            )),
             Phase::Paused { kind: PauseKind::Weight, .. } => {
                 self.run_on(log);
                 let steps = self.plan.strategy.steps.len();
@@ -121,6 +126,11 @@ impl Service {
                 Some(next) => self.enter(next, cause, log),
                 None => self.resume_last_hold(cause, log),
             },
+            PauseKind::Drain => {
+                let weight = self.canary_weight();
+                self.traffic.cut(log.now, log.generation, weight);
+                self.note(EventKind::Resumed, cause, about, log);
+            }
             PauseKind::Guard => {
                 let weight = self.canary_weight();
                 self.traffic.forget_strata();
@@ -156,6 +166,20 @@ impl Service {
                 Ok(())
             }
             Phase::Healthy => Err(self.no_rollout("abort")),
+        }
+    }
+
+    /// The weight stays for clients whose bucket it holds; no draw goes to the canary, so nothing is drawn evidence now.
+    fn order_drain(&mut self, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
+        match &self.phase {
+            Phase::Paused { kind: PauseKind::Untrusted, .. } => Err(self.untrusted()),
+            Phase::Paused { kind: PauseKind::Drain, .. } => Ok(()),
+            Phase::Progressing(_) | Phase::Paused { .. } => {
+                self.traffic.cut(log.now, log.generation, Weight::ZERO);
+                self.pause(PauseKind::Drain, "draining: nobody new comes to the canary".to_owned(), cause, log);
+                Ok(())
+            }
+            Phase::Healthy | Phase::Degraded { .. } => Err(self.no_rollout("drain")),
         }
     }
 

@@ -55,7 +55,7 @@ impl Service {
             mirror_routes: Vec::new(),
             cohorts: self.plan.cohorts.clone(),
             sticky: self.sticky(),
-            draining: false,
+            draining: matches!(self.phase, Phase::Paused { kind: PauseKind::Drain, .. }),
             timeouts: self.plan.timeouts,
             retry: self.plan.retry,
             failure: self.plan.failure,

@@ -105,7 +105,7 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
 }
 
 /// What a file without a running rollout has the data plane obey. A wish in it is started, with the first step's weight.
-fn table_of(file: &str) -> Table {
+pub fn table_of(file: &str) -> Table {
     let text = format!("listen: 127.0.0.1:1\n{file}");
     let config = serin::config::parse(&text, std::path::Path::new("serin.yaml"), &|_| None);
     let config = config.unwrap_or_else(|found| panic!("{found}"));

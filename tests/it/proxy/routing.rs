@@ -2,9 +2,15 @@
 
 use std::{fmt::Write as _, net::SocketAddr};
 
-use hyper::{Request, Response, header::HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, header::HeaderValue};
+use serin::engine::{
+    address::Address,
+    explain::{Outcome, explain},
+    filter::Scheme,
+    request::RequestView,
+};
 
-use super::rig::{Named, Rig, full, request, serving, soon, status_of, text, values};
+use super::rig::{Named, Rig, full, request, serving, soon, status_of, table_of, text, values};
 
 /// An upstream that answers with its name, and what it got: target, host and fields, each in a line.
 async fn echo(name: &'static str) -> SocketAddr {
@@ -291,4 +297,63 @@ async fn a_changed_file_changes_the_routes_of_open_connections() {
     client.ready().await.unwrap();
     let again = Request::get("/").header("host", "a").body(full("")).unwrap();
     assert!(text(soon(client.send_request(again)).await.unwrap()).await.starts_with("one"));
+}
+
+#[tokio::test]
+async fn what_is_explained_is_what_happens() {
+    let (old, new, api) = (Named::start("v1").await, Named::start("v2").await, Named::start("api").await);
+    let file = format!(
+        "services:
+  shop:
+    versions: {{ v1: 'http://{}', v2: 'http://{}' }}
+    stable: v1
+    canary: v2
+    assign:
+      force: {{ header: x-canary }}
+      cohorts: [{{ header: x-group, values: [staff], to: canary }}]
+      sticky: {{ by: cookie }}
+    steps: [50%]
+  api: {{ versions: {{ api: 'http://{}' }}, stable: api }}
+routes:
+  - {{ name: shop, match: [{{ path: {{ prefix: /shop }} }}], service: shop }}
+  - {{ name: api, match: [{{ path: {{ prefix: /api }} }}], service: api }}
+  - {{ name: old, match: [{{ path: {{ prefix: /old }} }}], filters: {{ redirect: {{ path: {{ full: /shop }} }} }} }}
+",
+        old.address, new.address, api.address
+    );
+    let (rig, table) = (Rig::of(&file), table_of(&file));
+    for (path, field, value, reason) in [
+        ("/shop", "x-canary", "always", "forced"),
+        ("/shop", "x-canary", "never", "forced"),
+        ("/shop", "x-group", "staff", "cohort"),
+        ("/shop", "cookie", "serin=0123456789abcdef", "sticky"),
+        ("/shop", "cookie", "serin=fedcba9876543210", "sticky"),
+        ("/api/x", "x-canary", "always", "sampled"),
+        ("/old", "x-canary", "always", ""),
+        ("/none", "x-canary", "always", ""),
+    ] {
+        let answer = ask(&rig, &format!("GET {path}"), &format!("host: a\r\n{field}: {value}\r\n")).await;
+        let mut headers = HeaderMap::new();
+        headers.insert(field, HeaderValue::from_static(value));
+        let request = RequestView {
+            method: &Method::GET,
+            host: "a",
+            port: None,
+            path,
+            query: "",
+            headers: &headers,
+            client: Address::v4([127, 0, 0, 1]),
+        };
+        let told = explain(&table, &request, Scheme::Http).unwrap();
+        match told.outcome {
+            Outcome::NoRoute => assert_eq!(status_of(&answer), 404),
+            Outcome::Redirect { status, location } => {
+                assert_eq!((status_of(&answer), values(&answer, "location")), (status, vec![&*location]));
+            }
+            Outcome::Version(chosen) => {
+                assert_eq!((chosen.reason.as_str(), chosen.versions.len()), (reason, 1), "{path} {field}: {value}");
+                assert!(answer.ends_with(chosen.versions[0].0.as_str()), "{path} {field}: {value}: {answer}");
+            }
+        }
+    }
 }

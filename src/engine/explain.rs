@@ -1,0 +1,112 @@
+//! Where a request would go under a table, and why. The same functions decide as for real requests; nothing is sent.
+
+use super::{
+    assign::CohortTarget,
+    filter::Scheme,
+    names::{Role, ServiceName, VersionName},
+    request::RequestView,
+    route::Action,
+    split::{self, Claims, Reason},
+    table::{ServiceTable, Table},
+    weight::Weight,
+};
+
+/// What becomes of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The route that takes it; none without routes, or when none does.
+    pub route: Option<String>,
+    /// The rest.
+    pub outcome: Outcome,
+}
+
+/// The end of the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// No route takes it: 404.
+    NoRoute,
+    /// The proxy sends the client elsewhere.
+    Redirect {
+        /// With this status.
+        status: u16,
+        /// To there.
+        location: String,
+    },
+    /// A version answers.
+    Version(Chosen),
+}
+
+/// The version, or those that a draw would choose from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Of this service.
+    pub service: ServiceName,
+    /// What decides.
+    pub reason: Reason,
+    /// What it was of the request, in words.
+    pub because: String,
+    /// The bucket, where the client is known by one.
+    pub bucket: Option<u32>,
+    /// Each version that may get it, with its chance; one alone where it is certain.
+    pub versions: Vec<(VersionName, Role, Weight)>,
+}
+
+/// Explains a request that came in by `scheme`. None when the table has no service.
+#[must_use]
+pub fn explain(table: &Table, request: &RequestView<'_>, scheme: Scheme) -> Option<Explanation> {
+    if table.routes.is_empty() {
+        let outcome = Outcome::Version(chosen(table.services.first()?, request));
+        return Some(Explanation { route: None, outcome });
+    }
+    let Some(found) = table.routes.find(request) else {
+        return Some(Explanation { route: None, outcome: Outcome::NoRoute });
+    };
+    let route = &table.routes.all()[found.route];
+    let outcome = match &route.action {
+        Action::Redirect(redirect) => {
+            let location = redirect.location(request, scheme, found.prefix);
+            Outcome::Redirect { status: redirect.status, location }
+        }
+        Action::Forward(name) => {
+            Outcome::Version(chosen(table.services.iter().find(|service| service.name == *name)?, request))
+        }
+    };
+    Some(Explanation { route: Some(route.name.clone()), outcome })
+}
+
+fn chosen(service: &ServiceTable, request: &RequestView<'_>) -> Chosen {
+    let claims = Claims::of(service, request);
+    let assignment = split::assign(service, &claims, || 0);
+    let is_drawn = assignment.reason == Reason::Sampled || assignment.hand_out.is_some();
+    let because = match assignment.reason {
+        Reason::Forced => format!("the request forces it: {}", target(claims.forced.as_ref())),
+        Reason::Cohort => match claims.header_route.as_ref().filter(|_| Some(assignment.version) == service.canary) {
+            Some(name) => format!("header route `{name}` of the rollout"),
+            None => format!("a cohort that goes to {}", target(claims.cohort.as_ref())),
+        },
+        _ if is_drawn && service.draining => "the canary drains: nobody new comes to it".to_owned(),
+        Reason::Sticky if is_drawn => "a new client: a draw, kept by a cookie from then on".to_owned(),
+        Reason::Sticky => "the client's bucket, compared with the canary's weight".to_owned(),
+        Reason::Sampled | Reason::Mirror => "a fresh draw".to_owned(),
+    };
+    let one = |at: usize, chance: Weight| {
+        let version = &service.versions[at];
+        (version.name.clone(), version.role, chance)
+    };
+    let versions = if is_drawn && !service.draining {
+        let with_weight = |at: &usize| service.versions[*at].weight > Weight::ZERO;
+        (0..service.versions.len()).filter(with_weight).map(|at| one(at, service.versions[at].weight)).collect()
+    } else {
+        vec![one(assignment.version, Weight::FULL)]
+    };
+    let bucket = assignment.bucket.filter(|_| !is_drawn).map(split::Bucket::number);
+    Chosen { service: service.name.clone(), reason: assignment.reason, because, bucket, versions }
+}
+
+fn target(target: Option<&CohortTarget>) -> String {
+    match target {
+        Some(CohortTarget::Canary) => "canary".to_owned(),
+        Some(CohortTarget::Version(name)) => format!("version `{name}`"),
+        Some(CohortTarget::Stable) | None => "stable".to_owned(),
+    }
+}
