@@ -129,9 +129,10 @@ impl Browser {
         self.post(&format!("/element/{id}/value"), json!({ "text": text }));
     }
 
-    /// The name by which a screen reader calls an element.
-    pub fn name(&self, element: &Element) -> String {
-        self.get(&format!("/element/{}/computedlabel", element.0)).as_str().unwrap_or_default().to_owned()
+    /// The name by which a screen reader calls an element; none when the element has been replaced meanwhile.
+    pub fn name(&self, element: &Element) -> Option<String> {
+        let path = format!("{}/element/{}/computedlabel", self.session, element.0);
+        self.ask("GET", &path, None).ok()?.as_str().map(ToOwned::to_owned)
     }
 
     /// The id of what has the focus.
