@@ -72,6 +72,7 @@ fn broken_files_are_answered_as_written_down() {
         "policy",
         "failure",
         "routes",
+        "upstream",
     ];
     assert!(names.iter().map(|name| compare(name)).sum::<usize>() >= 60);
 }

@@ -55,7 +55,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let fast_path = fields.get("fastPath").map(|at| report.word(&at, &[("on", true), ("off", false)]));
     let templates =
         fields.get("analysisTemplates").map(|at| template::templates(&at, folder, report)).unwrap_or_default();
-    let services = service::services(&fields, &templates, report);
+    let services = service::services(&fields, &templates, folder, report);
     let notify = fields.get("notify").map(|at| notify::receivers(&at, report)).unwrap_or_default();
     let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();

@@ -125,7 +125,8 @@ fn certificate(at: &At<'_>, folder: &Path, report: &mut Report) -> Option<Certif
     }
 }
 
-fn file_fault(at: &At<'_>, fault: &Fault, report: &mut Report) {
+/// Says what is wrong with a file that is named here.
+pub(super) fn file_fault(at: &At<'_>, fault: &Fault, report: &mut Report) {
     let code = if fault.is_absent { Code::BadReference } else { Code::BadValue };
     report.error(code, &at.span(), format!("`{}` {}", at.name, fault.message)).help(fault.help);
 }

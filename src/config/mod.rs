@@ -32,6 +32,7 @@ mod suggest;
 mod summary;
 mod template;
 mod text;
+mod upstream;
 pub mod watch;
 #[cfg(test)]
 mod whole;

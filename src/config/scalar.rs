@@ -1,12 +1,9 @@
 //! Single values: durations, shares, sizes, whole numbers, addresses, URLs.
 //! Refuses bare numbers where a unit is meant, and everything out of range.
 
-use std::{net::SocketAddr, ops::RangeInclusive, str::FromStr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
-use super::{
-    diagnostic::Code,
-    report::{At, Problem, Report},
-};
+use super::report::{At, Problem, Report};
 use crate::engine::{
     endpoint::Endpoint,
     weight::{Weight, WeightError},
@@ -74,9 +71,18 @@ impl Report {
     }
 
     /// Where a version answers.
-    pub fn endpoint(&mut self, at: &At<'_>) -> Option<Endpoint> {
+    pub fn endpoint(&mut self, at: &At<'_>) -> Option<Written> {
         self.scalar(at, "a URL such as `http://app:8000`", endpoint)
     }
+}
+
+/// An endpoint as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// Whether it is asked by TLS.
+    pub is_tls: bool,
 }
 
 /// A duration as people write it: `1h30m`, `30s`, `800ms`, `1500ms`.
@@ -202,30 +208,45 @@ fn address(text: &str) -> Result<SocketAddr, Problem> {
     })
 }
 
-fn endpoint(text: &str) -> Result<Endpoint, Problem> {
-    let help = "write it as `http://host:port`, with nothing after the port";
-    let later = |message, help| Problem { code: Code::NotSupportedYet, ..Problem::new(message, help) };
-    if text.starts_with("https://") {
-        return Err(later("cannot be https: TLS to upstreams is not supported yet", "use http:// for now"));
+fn endpoint(text: &str) -> Result<Written, Problem> {
+    let help = "write it as `http://host:port` or `https://host:port`, with nothing after the port, or as `unix:/path`";
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(path);
     }
-    if text.starts_with("unix:") {
-        return Err(later("cannot be a Unix socket: that is not supported yet", "use http://host:port for now"));
-    }
-    let Some(rest) = text.strip_prefix("http://") else {
-        if let Some((scheme, _)) = text.split_once("://") {
-            return Err(Problem::new(
-                if scheme.is_empty() { "has no scheme" } else { "has a scheme that Serin cannot speak" },
-                help,
-            ));
+    let (rest, is_tls) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(rest), _) => (rest, false),
+        (_, Some(rest)) => (rest, true),
+        _ if text.contains("://") => {
+            let message =
+                if text.starts_with("://") { "has no scheme" } else { "has a scheme that Serin cannot speak" };
+            return Err(Problem::new(message, help));
         }
-        let fix = authority(text).is_ok().then(|| format!("`http://{text}`"));
-        return Err(Problem::new("must be a URL that begins with `http://`", help).fix(fix));
+        _ => {
+            let fix = authority(text, 80).is_ok().then(|| format!("`http://{text}`"));
+            return Err(Problem::new("must be a URL that begins with `http://` or `https://`", help).fix(fix));
+        }
     };
-    authority(rest.strip_suffix('/').unwrap_or(rest)).map_err(|message| Problem::new(message, help))
+    authority(rest.strip_suffix('/').unwrap_or(rest), if is_tls { 443 } else { 80 })
+        .map(|endpoint| Written { endpoint, is_tls })
+        .map_err(|message| Problem::new(message, help))
 }
 
-/// `host`, `host:port`, `[v6]:port`; port 80 without one.
-fn authority(text: &str) -> Result<Endpoint, &'static str> {
+fn unix(path: &str) -> Result<Written, Problem> {
+    // What the system takes, with its closing zero (unix(7)).
+    const LONGEST: usize = 107;
+    let help = "write the absolute path of the socket, as `unix:/run/app.sock`";
+    if !path.starts_with('/') || path.starts_with("//") {
+        let fix = path.strip_prefix("//").filter(|path| path.starts_with('/')).map(|path| format!("`unix:{path}`"));
+        return Err(Problem::new("has no absolute path after `unix:`", help).fix(fix));
+    }
+    if path.len() > LONGEST || path.contains('\0') {
+        return Err(Problem::new("has a path that is too long for a socket", help));
+    }
+    Ok(Written { endpoint: Endpoint::Unix { path: path.into() }, is_tls: false })
+}
+
+/// `host`, `host:port`, `[v6]:port`; the scheme's own port without one.
+fn authority(text: &str, otherwise: u16) -> Result<Endpoint, &'static str> {
     if text.contains('@') {
         return Err("must not contain a user or password");
     }
@@ -252,11 +273,11 @@ fn authority(text: &str) -> Result<Endpoint, &'static str> {
         (host, port)
     };
     let port = match port.strip_prefix(':') {
-        None if port.is_empty() => 80,
+        None if port.is_empty() => otherwise,
         None => return Err("has something other than a port after the host"),
         Some(port) => digits(port).filter(|port: &u16| *port > 0).ok_or("has no valid port (1 to 65535)")?,
     };
-    Ok(Endpoint { host: Arc::from(host.to_ascii_lowercase()), port })
+    Ok(Endpoint::tcp(host.to_ascii_lowercase(), port))
 }
 
 #[cfg(test)]
@@ -310,8 +331,12 @@ mod tests {
             ("http://app_v1-2", "app_v1-2", 80),
         ] {
             let read = endpoint(text).unwrap();
-            assert_eq!((&*read.host, read.port), (host, port), "{text}");
+            assert_eq!(read, Written { endpoint: Endpoint::tcp(host, port), is_tls: false }, "{text}");
         }
+        let tls = endpoint("https://app").unwrap();
+        assert_eq!(tls, Written { endpoint: Endpoint::tcp("app", 443), is_tls: true });
+        let unix = endpoint("unix:/run/app.sock").unwrap();
+        assert_eq!(unix.endpoint, Endpoint::Unix { path: "/run/app.sock".into() });
         for text in [
             "",
             "http://",
@@ -329,8 +354,12 @@ mod tests {
             "http://[::1]x",
             "http://a..b",
             "http://::1:80",
-            "https://a",
-            "unix:/a",
+            "https://",
+            "https://a/b",
+            "unix:a",
+            "unix:",
+            "unix://a",
+            "unix:///a",
             "ftp://a",
             "://a",
             "app:8000",

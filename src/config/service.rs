@@ -1,7 +1,7 @@
 //! A service: its versions, who is stable, who is wanted, how clients are assigned.
 //! Refuses references to versions that are not there and a wish that names the stable version.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::{
     assign,
@@ -10,10 +10,11 @@ use super::{
     report::{At, Fields, Problem, Report},
     shape, strategy, suggest,
     template::Templates,
+    upstream::{self, Upstream},
     yaml::Value,
 };
 use crate::engine::{
-    endpoint::{Endpoint, UpstreamHttp},
+    endpoint::Endpoint,
     failure::Retry,
     names::{ServiceName, VersionName},
     plan::{ServicePlan, VersionPlan, Wish},
@@ -22,13 +23,11 @@ use crate::engine::{
 
 /// Most versions of a service.
 pub const VERSIONS_MAX: usize = 100;
-/// Most endpoints of a version.
-pub const ENDPOINTS_MAX: usize = 256;
 /// Most services of a file.
 const SERVICES_MAX: usize = 100;
 
 /// All services; those that are wrong are reported and left out.
-pub fn services(file: &Fields<'_>, templates: &Templates<'_>, report: &mut Report) -> Vec<ServicePlan> {
+pub fn services(file: &Fields<'_>, templates: &Templates<'_>, folder: &Path, report: &mut Report) -> Vec<ServicePlan> {
     let help = "name a service with its versions: `services: { web: { versions: …, stable: v1 } }`";
     let Some(at) = file.need(report, "services", help) else { return Vec::new() };
     let Some(entries) = report.entries(&at) else { return Vec::new() };
@@ -43,7 +42,7 @@ pub fn services(file: &Fields<'_>, templates: &Templates<'_>, report: &mut Repor
     for field in entries.into_iter().take(SERVICES_MAX) {
         let entry = at.entry(field);
         let name = key(&entry.name, &entry.key_span, report);
-        plans.extend(service(&entry, name.as_deref(), templates, report));
+        plans.extend(service(&entry, name.as_deref(), templates, folder, report));
     }
     templates.report_unused(report);
     plans
@@ -89,10 +88,16 @@ pub fn unknown<'a>(at: &At<'_>, what: &str, known: impl Iterator<Item = &'a str>
     report.error(Code::BadReference, &at.span(), message).help(help);
 }
 
-fn service(at: &At<'_>, name: Option<&str>, templates: &Templates<'_>, report: &mut Report) -> Option<ServicePlan> {
+fn service(
+    at: &At<'_>,
+    name: Option<&str>,
+    templates: &Templates<'_>,
+    folder: &Path,
+    report: &mut Report,
+) -> Option<ServicePlan> {
     let fields = report.fields(at, &shape::SERVICE)?;
     let help = "name each version and where it answers: `versions: { v1: http://host:port }`";
-    let versions = fields.need(report, "versions", help).map(|at| versions(&at, report)).unwrap_or_default();
+    let versions = fields.need(report, "versions", help).map(|at| versions(&at, folder, report)).unwrap_or_default();
     // With a broken `versions` every reference would look wrong.
     let known = Some(&versions).filter(|versions| !versions.is_empty());
     let stable_at = fields.need(report, "stable", "name the version that serves now: `stable: v1`");
@@ -127,7 +132,7 @@ fn names(versions: &Versions) -> Vec<&str> {
     versions.iter().map(|(name, _)| &**name).collect()
 }
 
-fn versions(at: &At<'_>, report: &mut Report) -> Versions {
+fn versions(at: &At<'_>, folder: &Path, report: &mut Report) -> Versions {
     let Some(entries) = report.entries(at) else { return Vec::new() };
     if entries.is_empty() {
         report
@@ -148,7 +153,7 @@ fn versions(at: &At<'_>, report: &mut Report) -> Versions {
                 .error(Code::BadValue, &entry.key_span, format!("a version cannot be named `{name}`"))
                 .help("that word has a meaning of its own in the force header");
         }
-        let plan = version_plan(&entry, &name, report);
+        let plan = version_plan(&entry, &name, folder, report);
         if let Some(plan) = &plan {
             let place = (name.clone(), entry.key_span.clone());
             let (other, span) = seen.entry(plan.endpoints.clone()).or_insert_with(|| place.clone());
@@ -164,49 +169,27 @@ fn versions(at: &At<'_>, report: &mut Report) -> Versions {
     read
 }
 
-fn version_plan(at: &At<'_>, name: &str, report: &mut Report) -> Option<VersionPlan> {
+fn version_plan(at: &At<'_>, name: &str, folder: &Path, report: &mut Report) -> Option<VersionPlan> {
     let name = VersionName::new(name).ok()?;
-    match &at.node.value {
-        Value::Scalar(_) => Some(VersionPlan {
-            name,
-            endpoints: vec![report.endpoint(at)?],
-            http: UpstreamHttp::default(),
-            filters: Arc::default(),
-        }),
+    let Upstream { endpoints, http, plan, filters } = match &at.node.value {
+        Value::Scalar(_) => upstream::short(at, report)?,
         Value::Map(_) => {
             let fields = report.fields(at, &shape::VERSION)?;
-            let endpoints = fields
-                .need(report, "endpoints", "say where it answers: `endpoints: [http://host:port]`")
-                .and_then(|at| endpoints(&at, report));
-            let words = [("auto", UpstreamHttp::H1), ("h1", UpstreamHttp::H1), ("h2", UpstreamHttp::H2)];
-            let http = fields.get("http").map_or(Some(UpstreamHttp::default()), |at| report.word(&at, &words));
             let filters = fields.get("filters").map(|at| filter::of_version(&at, report)).unwrap_or_default();
-            Some(VersionPlan { name, endpoints: endpoints?, http: http?, filters: Arc::new(filters) })
+            Upstream { filters: Arc::new(filters), ..upstream::full(&fields, folder, report)? }
         }
         Value::List(_) => {
             report
                 .error(Code::WrongType, &at.span(), format!("`{}` must be a URL or a mapping, not a list", at.name))
                 .help("write several addresses as `{ endpoints: [http://a:80, http://b:80] }`");
-            None
+            return None;
         }
         Value::Null | Value::Unresolved => {
             report.wrong_type(at, "a URL such as `http://app:8000`");
-            None
+            return None;
         }
-    }
-}
-
-fn endpoints(at: &At<'_>, report: &mut Report) -> Option<Vec<Endpoint>> {
-    let mut read: Vec<Endpoint> = Vec::new();
-    let items = report.items(at, ENDPOINTS_MAX)?;
-    for item in &items {
-        let Some(endpoint) = report.endpoint(item) else { continue };
-        if read.contains(&endpoint) {
-            report.error(Code::Conflict, &item.span(), "this endpoint is in the list twice").help("keep one of them");
-        }
-        read.push(endpoint);
-    }
-    (read.len() == items.len()).then_some(read)
+    };
+    Some(VersionPlan { name, endpoints, http, upstream: Arc::new(plan), filters })
 }
 
 /// A reference to one of the known versions; unchecked while none is known.

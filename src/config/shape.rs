@@ -60,8 +60,11 @@ shapes! {
     } later { gates }
     RESCUE = "services.<name>.rescue" { methods conditions } later {}
     COUNT_AS_ERROR = "services.<name>.countAsError" { statuses grpc } later {}
-    VERSION = "services.<name>.versions.<name>" { endpoints http filters }
-        later { tls loadBalancing health ejection slowStart limits }
+    VERSION = "services.<name>.versions.<name>" {
+        endpoints http tls loadBalancing slowStart limits filters
+    } later { health ejection }
+    UPSTREAM_TLS = "services.<name>.versions.<name>.tls" { ca sni cert key } later {}
+    UPSTREAM_LIMITS = "services.<name>.versions.<name>.limits" { connections pending } later {}
     VERSION_FILTERS = "services.<name>.versions.<name>.filters" { requestHeaders responseHeaders } later {}
     ASSIGN = "services.<name>.assign" { force cohorts sticky } later {}
     FORCE = "services.<name>.assign.force" { header cookie from secret } later {}

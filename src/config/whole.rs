@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{Code, Config, check, load, parse, shape, suggest};
 use crate::engine::{
     assign::ForceRule,
-    endpoint::UpstreamHttp,
+    endpoint::{Endpoint, UpstreamHttp},
     plan::{ErrorRateLimit, Guard, LatencyLimit, OnFailure, OnNoTraffic, Pause, Step},
     sticky::StickyBy,
     table::Timeouts,
@@ -143,7 +143,7 @@ services:
     );
     let [v1, v2] = &config.services[0].versions[..] else { panic!("two versions") };
     assert_eq!((v1.http, v2.http), (UpstreamHttp::H2, UpstreamHttp::H2));
-    assert_eq!((&*v1.endpoints[0].host, &*v2.endpoints[0].host), ("a", "b"));
+    assert_eq!((&v1.endpoints[0], &v2.endpoints[0]), (&Endpoint::tcp("a", 80), &Endpoint::tcp("b", 80)));
 }
 
 #[test]

@@ -2,13 +2,29 @@
 
 use std::{fmt, sync::Arc};
 
-/// Where a version answers: a host name or address, and a port. Plain HTTP; names are resolved by the data plane.
+/// Where a version answers. Names are resolved by the data plane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Endpoint {
-    /// Host name, IPv4 address, or IPv6 address without brackets.
-    pub host: Arc<str>,
-    /// TCP port.
-    pub port: u16,
+pub enum Endpoint {
+    /// Over TCP.
+    Tcp {
+        /// Host name, IPv4 address, or IPv6 address without brackets.
+        host: Arc<str>,
+        /// TCP port.
+        port: u16,
+    },
+    /// Over a Unix socket.
+    Unix {
+        /// The path of the socket.
+        path: Arc<str>,
+    },
+}
+
+impl Endpoint {
+    /// An endpoint over TCP.
+    #[must_use]
+    pub fn tcp(host: impl Into<Arc<str>>, port: u16) -> Self {
+        Self::Tcp { host: host.into(), port }
+    }
 }
 
 /// Which HTTP is spoken to the endpoints of a version.
@@ -17,17 +33,30 @@ pub enum UpstreamHttp {
     /// HTTP/1.1.
     #[default]
     H1,
-    /// HTTP/2 by prior knowledge.
+    /// HTTP/2, without TLS by prior knowledge.
     H2,
+    /// What TLS agrees on, HTTP/2 if it can be had.
+    Auto,
 }
 
 impl fmt::Display for Endpoint {
-    /// `host:port`, with brackets around an IPv6 address.
+    /// `host:port`, with brackets around an IPv6 address, or `unix:` and the path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix { path } => write!(f, "unix:{path}"),
+        }
+    }
+}
+
+impl Endpoint {
+    /// What stands for it as the host of a request that names none.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        match self {
+            Self::Tcp { .. } => self.to_string(),
+            Self::Unix { .. } => "localhost".to_owned(),
         }
     }
 }

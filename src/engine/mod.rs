@@ -25,6 +25,7 @@ pub mod stats;
 pub mod sticky;
 pub mod table;
 pub mod time;
+pub mod upstream;
 pub mod view;
 pub mod weight;
 

@@ -15,6 +15,7 @@ use super::{
     route::Routes,
     sticky::StickyBy,
     table::Timeouts,
+    upstream::UpstreamPlan,
     weight::Weight,
 };
 
@@ -72,6 +73,8 @@ pub struct VersionPlan {
     pub endpoints: Vec<Endpoint>,
     /// How HTTP is spoken to it.
     pub http: UpstreamHttp,
+    /// How its endpoints are used.
+    pub upstream: Arc<UpstreamPlan>,
     /// What is changed on the way to it and back.
     pub filters: Arc<BothWays>,
 }

@@ -12,6 +12,7 @@ use super::{
     route::Routes,
     split::Split,
     sticky::StickyRule,
+    upstream::UpstreamPlan,
     weight::Weight,
 };
 
@@ -84,6 +85,8 @@ pub struct VersionTable {
     pub endpoints: Vec<Endpoint>,
     /// How HTTP is spoken to it.
     pub http: UpstreamHttp,
+    /// How its endpoints are used.
+    pub upstream: Arc<UpstreamPlan>,
     /// What is changed on the way to it and back.
     pub filters: Arc<BothWays>,
 }

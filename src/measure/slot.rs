@@ -39,6 +39,8 @@ pub enum Ending {
     ErrorStatus,
     /// No connection, or name not found. The version's fault.
     ConnectFailed,
+    /// As many connections and waiting requests as its limits allow: the version is too slow for its traffic.
+    Overloaded,
     /// No response head in time. The version's fault.
     TimedOut,
     /// The connection ended before a whole response head. The version's fault.
@@ -53,10 +55,11 @@ pub enum Ending {
 
 impl Ending {
     /// All endings, in the order of their cells.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Answered,
         Self::ErrorStatus,
         Self::ConnectFailed,
+        Self::Overloaded,
         Self::TimedOut,
         Self::Reset,
         Self::Malformed,
@@ -71,6 +74,7 @@ impl Ending {
             Self::Answered => "answered",
             Self::ErrorStatus => "error_status",
             Self::ConnectFailed => "connect_failed",
+            Self::Overloaded => "overloaded",
             Self::TimedOut => "timed_out",
             Self::Reset => "reset",
             Self::Malformed => "malformed",

@@ -56,7 +56,11 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn not_connected(cause: &io::Error) -> Self {
-        Self { ending: Ending::ConnectFailed, status: StatusCode::BAD_GATEWAY, cause: cause.to_string() }
+        let (ending, status) = match cause.kind() {
+            io::ErrorKind::QuotaExceeded => (Ending::Overloaded, StatusCode::SERVICE_UNAVAILABLE),
+            _ => (Ending::ConnectFailed, StatusCode::BAD_GATEWAY),
+        };
+        Self { ending, status, cause: cause.to_string() }
     }
 
     pub(super) fn no_connection_in_time() -> Self {
@@ -100,6 +104,7 @@ impl Failure {
     pub(super) fn text(&self) -> &'static str {
         match self.ending {
             Ending::ConnectFailed => "the service could not be reached",
+            Ending::Overloaded => "the service has more requests than it may be sent",
             Ending::TimedOut => "the service did not answer in time",
             Ending::Malformed => "the service's answer was not valid HTTP",
             _ => "the service ended the connection without an answer",

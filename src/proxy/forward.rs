@@ -85,7 +85,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     hide_secret(&mut head, choice.service());
     way.edit_request(&mut head);
     let method = IdempotentMethod::of(head.method.as_str());
-    let may_repeat = method.is_some() || choice.version().http == UpstreamHttp::H2;
+    let may_repeat = method.is_some() || choice.version().http != UpstreamHttp::H1;
     let (body, upload, replay) = request_body(conn, body, may_repeat);
     let waiting = Waiting::begin(&worker.ticks, way.timeouts(choice.service()));
     let mut journey = Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay };
@@ -350,10 +350,7 @@ impl Journey<'_> {
             let pooled = if connections == Connections::Any { choice.pool().checkout() } else { None };
             let lease = match pooled {
                 Some(lease) => Ok(lease),
-                None => match Ticks::until(&self.waiting.deadline, choice.pool().connect()).await {
-                    Some(connected) => connected.map_err(|error| Failure::not_connected(&error)),
-                    None => Err(Failure::no_connection_in_time()),
-                },
+                None => self.connect(choice).await,
             };
             let routing = self.worker.routing();
             if choice.holds_under(&routing) {
@@ -364,6 +361,14 @@ impl Journey<'_> {
             *choice = again.ok_or_else(|| Failure::malformed("the service is no longer configured"))?;
             self.waiting.begin_attempt();
         }
+    }
+
+    async fn connect(&self, choice: &mut Choice) -> Result<Lease, Failure> {
+        let Some(connected) = Ticks::until(&self.waiting.deadline, choice.connect()).await else {
+            choice.gave_up_connecting();
+            return Err(Failure::no_connection_in_time());
+        };
+        connected.map_err(|error| Failure::not_connected(&error))
     }
 
     /// A client that was promised an id keeps it.

@@ -50,7 +50,7 @@ pub(super) fn for_upstreams(head: &mut Parts, origin: &Origin, believed: Option<
 }
 
 /// A head in the form of HTTP/2. The connection makes that of HTTP/1 as it writes.
-pub(super) fn for_http2(head: &Parts, hop: &Hop, endpoint: &Endpoint) -> Parts {
+pub(super) fn for_http2(head: &Parts, hop: &Hop, endpoint: &Endpoint, is_tls: bool) -> Parts {
     let mut head = head.clone();
     head.version = Version::HTTP_2;
     if hop.takes_trailers {
@@ -61,9 +61,9 @@ pub(super) fn for_http2(head: &Parts, hop: &Hop, endpoint: &Endpoint) -> Parts {
     let host = head.headers.remove(header::HOST);
     let authority = host
         .and_then(|host| uri::Authority::try_from(host.as_bytes()).ok())
-        .or_else(|| uri::Authority::try_from(endpoint.to_string()).ok());
+        .or_else(|| uri::Authority::try_from(endpoint.authority()).ok());
     let mut parts = uri::Parts::default();
-    parts.scheme = Some(uri::Scheme::HTTP);
+    parts.scheme = Some(if is_tls { uri::Scheme::HTTPS } else { uri::Scheme::HTTP });
     parts.authority = authority;
     parts.path_and_query = head.uri.path_and_query().cloned();
     if let Ok(uri) = Uri::from_parts(parts) {
@@ -313,15 +313,15 @@ mod tests {
 
     #[test]
     fn the_head_takes_the_form_of_http2() {
-        let endpoint = Endpoint { host: "::1".into(), port: 80 };
+        let endpoint = Endpoint::tcp("::1", 80);
         let sent = [("host", "a.example"), ("te", "trailers, deflate"), ("expect", "100-continue")];
         let (head, hop) = forwarded(Version::HTTP_11, &sent);
-        let head = for_http2(&head, &hop, &endpoint);
+        let head = for_http2(&head, &hop, &endpoint, false);
         assert_eq!(head.uri, "http://a.example/p?q");
         assert_eq!((values(&head, "host").len(), values(&head, "te")), (0, vec!["trailers"]));
         assert!(!head.headers.contains_key("expect"));
         let (head, hop) = forwarded(Version::HTTP_10, &[]);
-        assert_eq!(for_http2(&head, &hop, &endpoint).uri, "http://[::1]:80/p?q");
+        assert_eq!(for_http2(&head, &hop, &endpoint, false).uri, "http://[::1]:80/p?q");
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub use crate::publish::Limits;
 use crate::{measure::Hub, publish::Publication};
 
 mod access;
+mod balance;
 mod believe;
 mod body;
 mod budget;
@@ -35,6 +36,7 @@ mod edit;
 mod error;
 mod fast;
 mod forward;
+mod gate;
 mod headers;
 mod http1;
 mod listener;
@@ -44,10 +46,13 @@ mod outcome;
 mod pool;
 mod proxy_protocol;
 mod replay;
+mod resolver;
 mod routing;
+mod socket;
 mod transport;
 mod upgrade;
 mod upstream;
+mod upstream_tls;
 mod view;
 mod way;
 mod worker;
@@ -120,8 +125,10 @@ impl Proxy {
     ) -> io::Result<Self> {
         let listeners: Vec<_> = listeners.into_iter().map(|listening| (listening.spec, listening.socket)).collect();
         let local_addrs = listeners.iter().map(|(_, socket)| socket.local_addr()).collect::<io::Result<_>>()?;
-        let workers = (0..workers.max(1))
-            .map(|index| worker::start(index, &publication, &hub))
+        let resolver = resolver::Resolver::start()?;
+        let count = workers.max(1);
+        let workers = (0..count)
+            .map(|index| worker::start(worker::Place { index, count }, &publication, &hub, &resolver))
             .collect::<io::Result<Vec<_>>>()?;
         let targets = workers
             .iter()

@@ -1,14 +1,15 @@
 //! The published table with what this worker keeps for it, so that a request finds its slots and pools by index.
 //! Built once for each table and worker; decides nothing.
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{io, rc::Rc, sync::Arc};
 
 use super::{
+    balance::Group,
     budget::Budget,
     deadline::Ticks,
     error::{FaultLog, Place},
     fast,
-    pool::{Pool, Pools},
+    pool::{Lease, Pool, Pools},
     way::Way,
 };
 use crate::{
@@ -45,13 +46,12 @@ pub(super) struct Routing {
 #[derive(Debug)]
 struct VersionRoute {
     slot: Arc<Slot>,
-    pools: Vec<Rc<Pool>>,
-    next: Cell<usize>,
+    group: Group,
     budget: Budget,
 }
 
 impl Routing {
-    pub(super) fn new(table: Arc<Table>, recorder: &mut Recorder, pools: &Pools, log: &Rc<FaultLog>) -> Self {
+    pub(super) fn new(table: Arc<Table>, recorder: &mut Recorder, pools: &Rc<Pools>, log: &Rc<FaultLog>) -> Self {
         let ticks = Rc::clone(pools.ticks());
         let mut route = |service: &ServiceTable, version: &VersionTable| VersionRoute {
             slot: recorder.slot(SlotKey {
@@ -60,8 +60,7 @@ impl Routing {
                 role: version.role,
                 weight_generation: service.weight_generation,
             }),
-            pools: version.endpoints.iter().map(|endpoint| pools.of(endpoint, version.http)).collect(),
-            next: Cell::new(0),
+            group: Group::new(pools, version),
             budget: Budget::new(ticks.now()),
         };
         let services = table
@@ -101,23 +100,13 @@ impl Routing {
     }
 }
 
-impl VersionRoute {
-    /// The endpoint whose turn it is.
-    fn next(&self) -> Option<usize> {
-        let endpoints = self.pools.len();
-        let endpoint = self.next.get().checked_rem(endpoints)?;
-        self.next.set((endpoint + 1) % endpoints);
-        Some(endpoint)
-    }
-}
-
 /// A version chosen for a request, under the table that chose it, and the endpoint whose turn it is.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
     routing: Rc<Routing>,
     service: usize,
     version: usize,
-    endpoint: usize,
+    pool: Rc<Pool>,
     pub(super) reason: Reason,
     pub(super) bucket: Option<Bucket>,
     pub(super) hand_out: Option<StickyId>,
@@ -127,34 +116,31 @@ impl Choice {
     /// Takes over what `assign` chose for a service. None when the version has no endpoint, which a table never says.
     pub(super) fn new(routing: &Rc<Routing>, service: usize, assignment: Assignment) -> Option<Self> {
         let Assignment { version, reason, bucket, hand_out } = assignment;
-        let endpoint = routing.services.get(service)?.get(version)?.next()?;
-        Some(Self { routing: Rc::clone(routing), service, version, endpoint, reason, bucket, hand_out })
+        let pool = routing.services.get(service)?.get(version)?.group.pick(bucket, None)?;
+        Some(Self { routing: Rc::clone(routing), service, version, pool, reason, bucket, hand_out })
     }
 
     /// The stable version of a table in this one's place, for the same reason.
     pub(super) fn of_stable(&self, routing: &Rc<Routing>) -> Option<Self> {
         let service = self.service_under(routing)?;
         let version = routing.service(service)?.stable;
-        let endpoint = routing.services.get(service)?.get(version)?.next()?;
-        Some(Self { routing: Rc::clone(routing), service, version, endpoint, ..self.clone() })
+        let pool = routing.services.get(service)?.get(version)?.group.pick(self.bucket, None)?;
+        Some(Self { routing: Rc::clone(routing), service, version, pool, ..self.clone() })
     }
 
     /// Who answers if this version cannot be connected to: stable, for a canary that may have a stand-in.
     pub(super) fn stand_in(&self, routing: &Rc<Routing>) -> Option<Self> {
-        let is_replaceable =
-            self.version().role == Role::Canary && self.service().failure.dead_canary == DeadCanary::Stable;
-        if is_replaceable { self.of_stable(routing) } else { None }
+        if self.is_replaceable() { self.of_stable(routing) } else { None }
     }
 
     /// Another endpoint of the same version, or the same where there is but one.
     pub(super) fn elsewhere(&self) -> Self {
-        let others = std::iter::repeat_with(|| self.route().next()).take(self.route().pools.len());
-        let endpoint = others.flatten().find(|&at| at != self.endpoint).unwrap_or(self.endpoint);
-        Self { endpoint, ..self.clone() }
+        let pool = self.route().group.pick(self.bucket, Some(self.endpoint())).unwrap_or_else(|| Rc::clone(&self.pool));
+        Self { pool, ..self.clone() }
     }
 
     pub(super) fn has_another_endpoint(&self) -> bool {
-        self.route().pools.len() > 1
+        self.route().group.has_several_endpoints()
     }
 
     /// Counts the request in what the version's retries are a share of.
@@ -185,7 +171,7 @@ impl Choice {
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.version().endpoints[self.endpoint]
+        self.pool.endpoint()
     }
 
     pub(super) fn slot(&self) -> &Slot {
@@ -193,13 +179,59 @@ impl Choice {
     }
 
     pub(super) fn pool(&self) -> &Rc<Pool> {
-        &self.route().pools[self.endpoint]
+        &self.pool
+    }
+
+    /// A connection to the endpoint: to another of its addresses if this one cannot be connected to, and to those of a new
+    /// answer for its name if none can. Nothing has been sent before, so this is one attempt.
+    pub(super) async fn connect(&mut self) -> io::Result<Lease> {
+        if let Some(cause) = self.known_dead() {
+            return Err(io::Error::other(&*cause));
+        }
+        let mut error = match self.pool.connect().await {
+            Ok(lease) => return Ok(lease),
+            Err(error) => error,
+        };
+        let mut tried = vec![Rc::clone(&self.pool)];
+        let mut has_asked = error.kind() == io::ErrorKind::QuotaExceeded;
+        loop {
+            let group = &self.routing.services[self.service][self.version].group;
+            let Some(pool) = group.sibling(self.pool.endpoint(), &tried) else {
+                if has_asked || !group.ask_again(self.pool.endpoint()).await {
+                    return Err(error);
+                }
+                has_asked = true;
+                continue;
+            };
+            match pool.connect().await {
+                Ok(lease) => {
+                    self.pool = pool;
+                    return Ok(lease);
+                }
+                Err(other) => error = other,
+            }
+            tried.push(pool);
+        }
+    }
+
+    /// Why a canary needs not be tried: none of its endpoints could be connected to just now, and stable answers.
+    fn known_dead(&self) -> Option<Rc<str>> {
+        self.pool.unreachable().filter(|_| self.is_replaceable())
+    }
+
+    fn is_replaceable(&self) -> bool {
+        self.version().role == Role::Canary && self.service().failure.dead_canary == DeadCanary::Stable
+    }
+
+    /// The time for a connection ran out.
+    pub(super) fn gave_up_connecting(&self) {
+        self.pool.mark_unreachable("no connection in time");
     }
 
     /// Whether it is one and the same choice.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
-        let place = |choice: &Self| (choice.service, choice.version, choice.endpoint);
-        Rc::ptr_eq(&self.routing, &other.routing) && place(self) == place(other)
+        let place = |choice: &Self| (choice.service, choice.version);
+        Rc::ptr_eq(&self.routing, &other.routing) && place(self) == place(other) && Rc::ptr_eq(&self.pool, &other.pool)
     }
 
     /// Says in the log that this version failed a request.
@@ -220,6 +252,7 @@ impl Choice {
             new.name == old.name
                 && new.role == old.role
                 && new.http == old.http
+                && new.upstream.tls == old.upstream.tls
                 && (!self.reason.is_by_weight() || new.weight.ppm() > 0)
                 && new.endpoints.contains(self.endpoint())
         })

@@ -26,6 +26,7 @@ use super::{
     listener::Accepted,
     pool::Pools,
     replay::Room,
+    resolver::Resolver,
     routing::Routing,
 };
 use crate::{
@@ -39,8 +40,13 @@ const CONNECTIONS_EVERY: u64 = 10;
 const POOLS_EVERY: u64 = 40;
 /// Requests under way on one worker.
 const REQUESTS_MAX: usize = 20_000;
-/// Threads for name lookups.
-const LOOKUP_THREADS: usize = 4;
+
+/// Which worker of how many.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) index: usize,
+    pub(super) count: usize,
+}
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -72,7 +78,7 @@ pub(super) struct Worker {
     reader: RefCell<TableReader>,
     recorder: RefCell<Recorder>,
     routing: RefCell<Rc<Routing>>,
-    pools: Pools,
+    pools: Rc<Pools>,
     random: RefCell<fastrand::Rng>,
     requests: Cell<usize>,
     connections: RefCell<HashMap<u64, Weak<Conn>>>,
@@ -82,22 +88,22 @@ pub(super) struct Worker {
 }
 
 /// Starts a worker and waits until it runs.
-pub(super) fn start(index: usize, publication: &Publication, hub: &Arc<Hub>) -> io::Result<WorkerHandle> {
+pub(super) fn start(
+    place: Place,
+    publication: &Publication,
+    hub: &Arc<Hub>,
+    resolver: &Arc<Resolver>,
+) -> io::Result<WorkerHandle> {
     let (orders, inbox) = mpsc::unbounded_channel();
     let (ready, is_ready) = std_mpsc::channel();
-    let (publication, hub) = (publication.clone(), Arc::clone(hub));
-    let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(LOOKUP_THREADS)
-            .build_local(LocalOptions::default());
+    let (publication, hub, resolver) = (publication.clone(), Arc::clone(hub), Arc::clone(resolver));
+    let thread = thread::Builder::new().name(format!("worker-{}", place.index)).spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         match runtime {
             Ok(runtime) => {
                 // Nobody waits for the answer only if starting was given up.
                 drop(ready.send(Ok(())));
-                runtime.block_on(run(index, &publication, hub, inbox));
-                // A hanging name lookup must not hold up the end.
-                runtime.shutdown_background();
+                runtime.block_on(run(Worker::new(place, &publication, hub, &resolver), inbox));
             }
             Err(error) => drop(ready.send(Err(error))),
         }
@@ -106,8 +112,8 @@ pub(super) fn start(index: usize, publication: &Publication, hub: &Arc<Hub>) -> 
     Ok(WorkerHandle { orders, load: Arc::default(), thread })
 }
 
-async fn run(index: usize, publication: &Publication, hub: Arc<Hub>, mut inbox: mpsc::UnboundedReceiver<Order>) {
-    let worker = Rc::new(Worker::new(index, publication, hub));
+async fn run(worker: Worker, mut inbox: mpsc::UnboundedReceiver<Order>) {
+    let worker = Rc::new(worker);
     spawn_local(keep_time(Rc::clone(&worker)));
     while let Some(order) = inbox.recv().await {
         match order {
@@ -137,9 +143,10 @@ async fn keep_time(worker: Rc<Worker>) {
 }
 
 impl Worker {
-    fn new(index: usize, publication: &Publication, hub: Arc<Hub>) -> Self {
+    fn new(place: Place, publication: &Publication, hub: Arc<Hub>, resolver: &Arc<Resolver>) -> Self {
+        let Place { index, .. } = place;
         let ticks = Ticks::new();
-        let pools = Pools::new(&ticks);
+        let pools = Rc::new(Pools::new(&ticks, resolver, place.count));
         let log = Rc::new(FaultLog::new(&ticks));
         let mut recorder = hub.recorder(index);
         let routing = Rc::new(Routing::new(publication.current(), &mut recorder, &pools, &log));
@@ -259,7 +266,7 @@ mod tests {
         const DRAWS: u32 = 100_000;
         let table = crate::engine::table::Table::new(crate::engine::names::Generation(1), Vec::new());
         let publication = Publication::new(Arc::new(table));
-        let worker = Worker::new(0, &publication, Hub::new(1));
+        let worker = Worker::new(Place { index: 0, count: 1 }, &publication, Hub::new(1), &Resolver::start().unwrap());
         for ppm in [100, 10_000, 50_000, 500_000] {
             let canary = Weight::from_ppm(ppm).unwrap();
             let split = Split::new(&[(1, canary), (0, canary.rest())]).unwrap();

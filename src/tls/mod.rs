@@ -1,6 +1,7 @@
 //! Certificates, keys and authorities from files, checked before anything uses them, and what a listener does with them.
 //! Knows neither the config file nor a socket; whoever asks says which files, and tells the people about the faults.
 
+mod client;
 mod files;
 mod server;
 #[cfg(test)]
@@ -11,6 +12,7 @@ use std::{fmt, sync::Arc, time::SystemTime};
 use rustls::crypto::CryptoProvider;
 
 pub use self::{
+    client::client,
     files::{Authorities, Pair},
     server::{Protocols, ServerTls},
 };

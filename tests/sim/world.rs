@@ -266,8 +266,9 @@ pub fn hold(seconds: u64) -> Step {
 pub fn plan(steps: Vec<Step>) -> ServicePlan {
     let versions = ["v1", "v2", "v3"].map(|name| VersionPlan {
         name: version(name),
-        endpoints: vec![Endpoint { host: name.into(), port: 80 }],
+        endpoints: vec![Endpoint::tcp(name, 80)],
         http: UpstreamHttp::H1,
+        upstream: Arc::default(),
         filters: Arc::default(),
     });
     ServicePlan {

@@ -347,12 +347,40 @@ fields! {
     }
     "services.<name>.versions.<name>" {
         endpoints [List(&[Url])] = REQUIRED, eg "[\"http://127.0.0.1:8042\"]":
-            "Where it answers: one or several addresses, as `http://host:port`";
+            "Where it answers: one or several of `http://host:port`, `https://host:port` and `unix:/path`. A name stands "
+            "for all its addresses; it is asked for again every 5s, as the system does not say for how long an answer "
+            "holds, and at once when a connection fails";
         http [Word(&["auto", "h1", "h2"])] = "auto", eg "auto":
-            "Which version of HTTP it is asked in; `auto` is h1 for http://";
+            "Which version of HTTP it is asked in; `auto` is h1 for http://, and for https:// what TLS agrees on";
+        tls [Map("services.<name>.versions.<name>.tls")] = "the system's authorities, the endpoint's name",
+            eg "{ sni: app.example }":
+            "TLS to the endpoints, which begin with `https://` then";
+        loadBalancing [Word(&["leastRequest", "roundRobin", "random", "ringHash"])] = "leastRequest", eg "roundRobin":
+            "Whose turn it is: the less busy one of two that chance names, one after the other, by chance, or the same "
+            "for all requests of a client of `assign.sticky`";
+        slowStart [Duration] = "0s", eg "30s":
+            "How long a new address takes until it has its full part";
+        limits [Map("services.<name>.versions.<name>.limits")] = "as given for each", eg "{ connections: 100 }":
+            "What each address may be asked at once; over it requests are answered with 503 at once";
         filters [Map("services.<name>.versions.<name>.filters")] = "none",
             eg "{ requestHeaders: { set: { x-version: v42 } } }":
             "What is changed of requests to it and of its answers";
+    }
+    "services.<name>.versions.<name>.tls" {
+        ca [Path] = "the system's authorities, or Mozilla's where it has none", eg "ca.crt":
+            "A PEM file of authorities that are believed in their place";
+        sni [Text] = "the endpoint's host", eg "app.example":
+            "The name that is asked for, and that the certificate must have";
+        cert [Path] = "none", eg "client.crt":
+            "A certificate in PEM that is shown to the endpoints; needs `key`";
+        key [Path] = "none", eg "client.key":
+            "The key of `cert`";
+    }
+    "services.<name>.versions.<name>.limits" {
+        connections [Whole(1, 1_000_000)] = "1024", eg "100":
+            "Open connections to an address, shared out among the workers";
+        pending [Whole(0, 1_000_000)] = "1024", eg "100":
+            "Requests that may wait for one";
     }
     "services.<name>.versions.<name>.filters" {
         requestHeaders [Map("routes[].filters.requestHeaders")] = "none", eg "{ set: { x-version: v42 } }":

@@ -188,7 +188,7 @@ fn whole_files() -> [String; 4] {
         "    strategy: { blueGreen: { autoPromotionEnabled: false, preview: { header: { name: x-a, exact: b } } } }\n",
     );
     let tls = "listeners: [{ name: https, listen: 127.0.0.1:8443, tls: { certificates: [{ cert: a, key: b }] } }]\n\
-               services: { shop: { versions: { v41: 'http://a:80' }, stable: v41 } }\n";
+               services: { shop: { versions: { v41: { endpoints: ['https://a:80'], tls: { sni: a } } }, stable: v41 } }\n";
     [full, short.to_owned(), blue_green, tls.to_owned()]
 }
 

@@ -41,6 +41,7 @@ impl Service {
             },
             endpoints: plan.endpoints.clone(),
             http: plan.http,
+            upstream: Arc::clone(&plan.upstream),
             filters: Arc::clone(&plan.filters),
         };
         ServiceTable {

@@ -23,6 +23,7 @@ fn service(ppm: u32) -> ServiceTable {
         weight,
         endpoints: Vec::new(),
         http: UpstreamHttp::H1,
+        upstream: Arc::default(),
         filters: Arc::default(),
     };
     ServiceTable {

@@ -37,8 +37,9 @@ fn table() -> Table {
         name: version(name),
         role,
         weight,
-        endpoints: vec![Endpoint { host: "app".into(), port: 80 }; 2],
+        endpoints: vec![Endpoint::tcp("app", 80); 2],
         http: UpstreamHttp::H1,
+        upstream: Arc::default(),
         filters: Arc::default(),
     };
     let service = ServiceTable {

@@ -202,8 +202,9 @@ fn table_of(version: &str) -> Table {
         name: VersionName::new(version).unwrap(),
         role: Role::Stable,
         weight: Weight::FULL,
-        endpoints: vec![Endpoint { host: "127.0.0.1".into(), port: 1 }],
+        endpoints: vec![Endpoint::tcp("127.0.0.1", 1)],
         http: UpstreamHttp::H1,
+        upstream: Arc::default(),
         filters: Arc::default(),
     };
     let service = ServiceTable {

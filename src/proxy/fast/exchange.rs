@@ -98,6 +98,8 @@ enum Stop {
 #[derive(Debug)]
 enum NoLink {
     Failed(Failure),
+    /// The time for it ran out.
+    Late,
     Gone,
     Leave,
 }
@@ -149,7 +151,7 @@ impl Exchange<'_> {
                     }
                     continue;
                 }
-                Err(NoLink::Gone | NoLink::Leave) => return Err(Stop::Gone),
+                Err(NoLink::Gone | NoLink::Leave | NoLink::Late) => return Err(Stop::Gone),
             };
             let may_repeat = sent.is_reused && self.traits.is_idempotent;
             outcome.sending();
@@ -209,19 +211,25 @@ impl Exchange<'_> {
         }
     }
 
-    async fn open(&self, client: &mut Client<'_>, choice: &Choice) -> Result<Lease, NoLink> {
+    async fn open(&self, client: &mut Client<'_>, choice: &mut Choice) -> Result<Lease, NoLink> {
         // In a box: connections are opened rarely, and every waiting task would have room for it.
-        let mut opening = Box::pin(choice.pool().connect());
-        poll_fn(|cx| {
+        let mut opening = Box::pin(choice.connect());
+        let opened = poll_fn(|cx| {
             if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
                 return Poll::Ready(opened.map_err(|error| NoLink::Failed(Failure::not_connected(&error))));
             }
             if self.deadline.poll_passed(cx).is_ready() {
-                return Poll::Ready(Err(NoLink::Failed(Failure::no_connection_in_time())));
+                return Poll::Ready(Err(NoLink::Late));
             }
             client.poll_gone(cx).map(|()| Err(NoLink::Gone))
         })
-        .await
+        .await;
+        drop(opening);
+        if matches!(opened, Err(NoLink::Late)) {
+            choice.gave_up_connecting();
+            return Err(NoLink::Failed(Failure::no_connection_in_time()));
+        }
+        opened
     }
 
     /// Another choice under the table now in force. A client that was promised an id keeps it.

@@ -173,7 +173,9 @@ impl Link {
     pub(super) fn give_back(&mut self, keeps_alive: bool, request: &[u8]) {
         let connection = self.connection.take();
         let is_done = keeps_alive && self.sent == request.len();
-        if let Some(connection) = connection.filter(|connection| is_done && connection.is_quiet()) {
+        if let Some(mut connection) = connection.filter(|_| is_done)
+            && connection.is_quiet()
+        {
             self.pool.put_back(connection);
         }
     }

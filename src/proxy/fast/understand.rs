@@ -81,12 +81,14 @@ fn understands_sticky(rule: &StickyRule) -> bool {
 }
 
 fn understands_version(version: &VersionTable) -> bool {
-    let VersionTable { name: _, role: _, weight: _, endpoints, http, filters } = version;
+    let VersionTable { name: _, role: _, weight: _, endpoints, http, upstream: _, filters } = version;
     let BothWays { request, response } = &**filters;
     request.is_empty() && response.is_empty() && *http == UpstreamHttp::H1 && endpoints.iter().all(understands_endpoint)
 }
 
 fn understands_endpoint(endpoint: &Endpoint) -> bool {
-    let Endpoint { host: _, port: _ } = endpoint;
-    true
+    // What it takes to connect is the pool's business.
+    match endpoint {
+        Endpoint::Tcp { host: _, port: _ } | Endpoint::Unix { path: _ } => true,
+    }
 }

@@ -14,11 +14,11 @@ use http::Response;
 use http_body::{Frame, SizeHint};
 use tokio::{
     io::{AsyncReadExt, Chain, Join, join},
-    net::tcp::{OwnedReadHalf, OwnedWriteHalf},
     task::{AbortHandle, spawn_local},
 };
 
 use super::{
+    super::socket::{ReadHalf, WriteHalf},
     Connection, Error, Reader, Sending, Writer,
     decode::{Decoder, Step},
     request::Upload,
@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Both halves of a socket, with what was read already.
-pub(in crate::proxy) type Tunnel = Join<Chain<Cursor<BytesMut>, OwnedReadHalf>, OwnedWriteHalf>;
+pub(in crate::proxy) type Tunnel = Join<Chain<Cursor<BytesMut>, ReadHalf>, WriteHalf>;
 
 /// A response body.
 #[derive(Debug)]
@@ -149,7 +149,8 @@ impl Incoming {
             Request::OnTheSide(aside) => aside.shared.written.take()?,
         };
         reader.shrink();
-        Some(Connection { reader, writer }).filter(|connection| self.keeps_alive && connection.is_quiet())
+        let mut connection = Connection { reader, writer };
+        (self.keeps_alive && connection.is_quiet()).then_some(connection)
     }
 
     /// The bare socket after a 101; none if the request was not whole.

@@ -10,13 +10,7 @@ use std::{
 
 use bytes::BytesMut;
 use http::{Method, Response, StatusCode, request::Parts};
-use tokio::{
-    io::AsyncReadExt,
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
-};
+use tokio::io::AsyncReadExt;
 
 mod decode;
 mod incoming;
@@ -30,7 +24,12 @@ pub(super) use incoming::{Incoming, Tunnel};
 use request::Upload;
 pub(super) use response::{digits, split_head};
 
-use super::{body::RequestBody, headers::Hop};
+use super::{
+    body::RequestBody,
+    gate::Open,
+    headers::Hop,
+    socket::{ReadHalf, Socket, WriteHalf},
+};
 use crate::engine::endpoint::Endpoint;
 
 /// Largest response head that is read, in bytes.
@@ -87,19 +86,21 @@ pub(super) struct Connection {
 /// The half to write to, and room for heads and chunk lines to be used again.
 #[derive(Debug)]
 struct Writer {
-    socket: OwnedWriteHalf,
+    socket: WriteHalf,
     lines: Vec<u8>,
 }
 
 /// The half to read from, and what was read and not used yet.
 #[derive(Debug)]
 struct Reader {
-    socket: OwnedReadHalf,
+    socket: ReadHalf,
     bytes: BytesMut,
     read_size: usize,
     /// How much of a head that is not whole has been looked at.
     looked_at: usize,
     places: Vec<response::Place>,
+    /// Counts the connection as open.
+    _open: Option<Open>,
 }
 
 /// A request head, and what is needed to write it for one upstream.
@@ -111,26 +112,33 @@ pub(super) struct RequestHead<'r> {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    /// `open` is kept for as long as the connection is open.
+    pub(super) fn new(stream: Socket, open: Option<Open>) -> Self {
         let (socket, write) = stream.into_split();
-        let reader = Reader { socket, bytes: BytesMut::new(), read_size: READ_MIN, looked_at: 0, places: Vec::new() };
+        let reader = Reader {
+            socket,
+            bytes: BytesMut::new(),
+            read_size: READ_MIN,
+            looked_at: 0,
+            places: Vec::new(),
+            _open: open,
+        };
         Self { reader, writer: Writer { socket: write, lines: Vec::new() } }
     }
 
     /// Whether the upstream left the connection open and has sent nothing that it was not asked for, as far as the last
     /// look at the socket told: this costs no system call.
-    pub(super) fn is_quiet(&self) -> bool {
-        let nothing_came = self.reader.socket.try_read(&mut [0]);
-        self.reader.bytes.is_empty() && nothing_came.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.reader.bytes.is_empty() && self.reader.socket.is_quiet()
     }
 
     /// The half to read from, for who reads what comes by himself.
-    pub(super) fn reader(&mut self) -> &mut OwnedReadHalf {
+    pub(super) fn reader(&mut self) -> &mut ReadHalf {
         &mut self.reader.socket
     }
 
     /// The half to write to.
-    pub(super) fn writer(&mut self) -> &mut OwnedWriteHalf {
+    pub(super) fn writer(&mut self) -> &mut WriteHalf {
         &mut self.writer.socket
     }
 

@@ -219,7 +219,7 @@ fn write_head(out: &mut Vec<u8>, request: RequestHead<'_>, framing: Framing) {
     }
     // Only a client of HTTP/1.0 comes without.
     if !has_host {
-        write_field(out, b"host", endpoint.to_string().as_bytes());
+        write_field(out, b"host", endpoint.authority().as_bytes());
     }
     if hop.takes_trailers {
         write_field(out, b"te", b"trailers");
@@ -267,7 +267,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        let endpoint = Endpoint { host: "::1".into(), port: 80 };
+        let endpoint = Endpoint::tcp("::1", 80);
         let mut out = Vec::new();
         write_head(&mut out, RequestHead { head: &head, hop, endpoint: &endpoint }, framing);
         String::from_utf8(out).unwrap()

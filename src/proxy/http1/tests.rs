@@ -1,7 +1,11 @@
 //! The client over real sockets: whatever pieces a response comes in, it says the same.
 
 use http::{HeaderMap, Request};
-use tokio::{io::AsyncWriteExt, net::TcpListener, task::yield_now};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+    task::yield_now,
+};
 
 use super::*;
 
@@ -20,7 +24,7 @@ async fn connected() -> (Connection, TcpStream) {
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     server.set_nodelay(true).unwrap();
-    (Connection::new(client), server)
+    (Connection::new(Socket::Tcp(client), None), server)
 }
 
 fn head(method: &str) -> Parts {
@@ -28,7 +32,7 @@ fn head(method: &str) -> Parts {
 }
 
 async fn exchange(connection: Connection, method: &str) -> Result<Response<Incoming>, Unanswered> {
-    let (head, hop, endpoint) = (head(method), Hop::default(), Endpoint { host: "a".into(), port: 1 });
+    let (head, hop, endpoint) = (head(method), Hop::default(), Endpoint::tcp("a", 1));
     connection.exchange(RequestHead { head: &head, hop: &hop, endpoint: &endpoint }, RequestBody::None).await
 }
 
@@ -153,7 +157,7 @@ async fn heads_and_informational_answers_have_limits() {
 #[tokio::test]
 async fn a_connection_that_was_closed_or_spoke_unasked_is_not_quiet() {
     for unasked in ["", "HTTP/1.1 408 Request Timeout\r\n\r\n"] {
-        let (connection, mut server) = connected().await;
+        let (mut connection, mut server) = connected().await;
         assert!(connection.is_quiet());
         server.write_all(unasked.as_bytes()).await.unwrap();
         server.shutdown().await.unwrap();

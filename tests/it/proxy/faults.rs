@@ -1,6 +1,9 @@
 //! Whose fault it was: what the client is told, and who is charged.
 
-use serin::measure::{RefusedReason, slot::Ending};
+use serin::{
+    engine::endpoint::Endpoint,
+    measure::{RefusedReason, slot::Ending},
+};
 use tokio::io::AsyncWriteExt;
 
 use super::rig::{
@@ -22,9 +25,9 @@ async fn names_are_resolved_and_all_their_addresses_tried() {
     // localhost has ::1 as well on many machines, where this upstream does not listen.
     let upstream = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let mut by_name = service(upstream, upstream);
-    by_name.versions[0].endpoints[0].host = "localhost".into();
+    by_name.versions[0].endpoints[0] = Endpoint::tcp("localhost", upstream.port());
     assert!(Rig::start(by_name.clone()).get("").await.ends_with("ok"));
-    by_name.versions[0].endpoints[0].host = "no-such-name.invalid".into();
+    by_name.versions[0].endpoints[0] = Endpoint::tcp("no-such-name.invalid", 80);
     let rig = Rig::start(by_name);
     assert_eq!(status_of(&rig.get("").await), 502);
     rig.ended("v1", &[(Ending::ConnectFailed, 1)]).await;

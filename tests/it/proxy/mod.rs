@@ -5,6 +5,7 @@
 mod bodies;
 mod cases;
 mod deadlines;
+mod endpoints;
 mod faults;
 mod http;
 mod introduced;

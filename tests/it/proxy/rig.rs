@@ -79,8 +79,9 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
         name: VersionName::new(name).unwrap(),
         role,
         weight: Weight::ZERO,
-        endpoints: vec![Endpoint { host: at.ip().to_string().into(), port: at.port() }],
+        endpoints: vec![Endpoint::tcp(at.ip().to_string(), at.port())],
         http: UpstreamHttp::H1,
+        upstream: Arc::default(),
         filters: Arc::default(),
     };
     let mut service = ServiceTable {

@@ -12,9 +12,11 @@ use hyper::{Request, header::HeaderName};
 use serin::{
     engine::{
         assign::ForceRule,
+        endpoint::Endpoint,
         names::{ServiceName, VersionName},
         split::Reason,
         sticky::{BucketKey, StickyBy, StickyRule},
+        upstream::{Balancing, UpstreamPlan},
     },
     measure::slot::{Ending, code_cell},
 };
@@ -67,9 +69,9 @@ async fn each_weight_generation_has_its_own_counters() {
 async fn endpoints_take_turns() {
     let (one, two) = versions().await;
     let mut both = service(one.address, one.address);
-    let mut second = both.versions[0].endpoints[0].clone();
-    second.port = two.address.port();
+    let second = Endpoint::tcp(two.address.ip().to_string(), two.address.port());
     both.versions[0].endpoints.push(second);
+    both.versions[0].upstream = Arc::new(UpstreamPlan { balancing: Balancing::RoundRobin, ..UpstreamPlan::default() });
     let rig = Rig::start(both);
     let mut client = rig.h1().await;
     for nth in 0..10 {
