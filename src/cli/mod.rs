@@ -169,7 +169,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Serve", &["run", "demo", "try"]),
     ("Write a config", &["init", "check", "explain", "schema", "rehearse", "import"]),
     ("Look", &["status", "stat", "why", "history", "report", "events", "tap"]),
-    ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight"]),
+    ("Act", &["start", "promote", "pause", "resume", "abort", "retry", "undo", "set-weight", "terminate"]),
     (
         "Operate and test",
         &["wait", "reload", "drift", "healthcheck", "dashboards", "completions", "man", "toy", "load"],
