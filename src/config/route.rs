@@ -147,8 +147,11 @@ fn one_match(at: &At<'_>, report: &mut Report) -> Option<RouteMatch> {
     let host = fields.get("host").map(|at| message::host(&at, true, report));
     let path = fields.get("path").map(|at| path(&at, report));
     let method = fields.get("method").map(|at| message::method(&at, report));
+    // No condition is a condition that everything meets, as in Gateway API.
+    let is_none = |at: &At<'_>| matches!(&at.node.value, Value::List(items) if items.is_empty());
     let list = |name: &str, report: &mut Report| {
-        fields.get(name).and_then(|at| report.items(&at, CONDITIONS_MAX)).unwrap_or_default()
+        let written = fields.get(name).filter(|at| !is_none(at));
+        written.and_then(|at| report.items(&at, CONDITIONS_MAX)).unwrap_or_default()
     };
     let headers = list("headers", report).iter().filter_map(|item| header(item, report)).collect();
     let query = list("query", report).iter().filter_map(|item| parameter(item, report)).collect();

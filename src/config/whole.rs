@@ -37,6 +37,16 @@ pub(super) fn percent(percent: u32) -> Weight {
 }
 
 #[test]
+fn a_match_without_conditions_may_say_so() {
+    let routes = |query: &str| {
+        let matches = format!("[{{ path: {{ prefix: / }}, headers: [], query: {query} }}]");
+        format!("{}routes: [{{ service: web, match: {matches} }}]\n", with(""))
+    };
+    assert_eq!(parsed(&routes("[]")).routes, parsed(&routes("[]").replace(", headers: [], query: []", "")).routes);
+    assert!(check(&routes("{}"), Path::new("serin.yaml"), &|_| None).config.is_none());
+}
+
+#[test]
 fn the_small_sample_means_what_it_says() {
     let path = sample("serin.yaml");
     let config = load(&path, &|_| None).unwrap_or_else(|found| panic!("{found}"));
