@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod analyses;
 mod decisions;
 mod rollouts;
 mod strategies;
