@@ -55,7 +55,7 @@ pub use template::TEMPLATES_MAX;
 use report::Report;
 
 /// Largest file, in bytes.
-pub const FILE_BYTES_MAX: usize = 1 << 20;
+pub const FILE_BYTES_MAX: usize = 8 << 20;
 
 /// What came of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,7 +177,7 @@ pub fn locate(explicit: Option<&Path>, folder: &Path, environment: &Environment<
 pub struct NotFound;
 
 fn too_large() -> String {
-    "the file is larger than 1 MiB".to_owned()
+    "the file is larger than 8 MiB".to_owned()
 }
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {

@@ -23,7 +23,7 @@ use crate::engine::{
 };
 
 /// Most routes of a file.
-const ROUTES_MAX: usize = 1_000;
+const ROUTES_MAX: usize = 10_000;
 /// Most entries of a route's `match`.
 const MATCHES_MAX: usize = 64;
 /// Most conditions on fields or parameters in one of them.
@@ -73,7 +73,7 @@ pub fn trusted(file: &Fields<'_>, report: &mut Report) -> Vec<Network> {
 /// All routes; those that are wrong are reported and left out. `services` are the names there are.
 fn routes(at: &At<'_>, services: &[&str], report: &mut Report) -> Vec<Route> {
     let mut names: HashMap<String, Span> = HashMap::new();
-    let mut taken: Vec<(RouteMatch, String, Span)> = Vec::new();
+    let mut taken = Taken::new();
     let mut all = Vec::new();
     for (nth, item) in report.items(at, ROUTES_MAX).unwrap_or_default().iter().enumerate() {
         let Some(fields) = report.fields(item, &shape::ROUTE) else { continue };
@@ -96,6 +96,9 @@ fn routes(at: &At<'_>, services: &[&str], report: &mut Report) -> Vec<Route> {
 }
 
 type Matches = Vec<(RouteMatch, Span)>;
+
+/// Conditions, with the first route that has them and where.
+type Taken = HashMap<RouteMatch, (String, Span)>;
 
 fn route(name: String, fields: &Fields<'_>, matches: Matches, services: &[&str], report: &mut Report) -> Option<Route> {
     let filters_at = fields.get("filters");
@@ -203,21 +206,13 @@ fn parameter(at: &At<'_>, report: &mut Report) -> Option<QueryMatch> {
 }
 
 /// Says which route an earlier one leaves nothing to: both have the same conditions.
-fn never_taken(
-    name: &str,
-    at: &At<'_>,
-    matches: &Matches,
-    taken: &mut Vec<(RouteMatch, String, Span)>,
-    report: &mut Report,
-) {
+fn never_taken(name: &str, at: &At<'_>, matches: &Matches, taken: &mut Taken, report: &mut Report) {
     let everything = [(RouteMatch::default(), at.key_span.clone())];
     for (one, span) in if matches.is_empty() { &everything[..] } else { matches } {
-        let same = taken.iter().find(|(other, _, _)| other == one);
-        if let Some((_, other, first)) = same.filter(|(_, other, _)| other != name) {
+        let (other, first) = taken.entry(one.clone()).or_insert_with(|| (name.to_owned(), span.clone()));
+        if other != name {
             let message = format!("route `{name}` has the same conditions as `{other}`, which comes first");
             report.warning(span, message).related(first, "this one is taken").help("remove one, or tell them apart");
-        } else {
-            taken.push((one.clone(), name.to_owned(), span.clone()));
         }
     }
 }

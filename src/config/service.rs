@@ -24,7 +24,7 @@ use crate::engine::{
 /// Most versions of a service.
 pub const VERSIONS_MAX: usize = 100;
 /// Most services of a file.
-const SERVICES_MAX: usize = 100;
+const SERVICES_MAX: usize = 1_000;
 
 /// All services; those that are wrong are reported and left out.
 pub fn services(file: &Fields<'_>, templates: &Templates<'_>, folder: &Path, report: &mut Report) -> Vec<ServicePlan> {

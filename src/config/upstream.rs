@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Most endpoints of a version.
-pub const ENDPOINTS_MAX: usize = 256;
+pub const ENDPOINTS_MAX: usize = 1_000;
 const SLOW_START: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1);
 
 /// Where a version answers, and how it is asked.

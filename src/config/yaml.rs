@@ -11,7 +11,9 @@ use super::diagnostic::{Code, Diagnostic, Severity, Span};
 /// Deepest nesting of lists and mappings.
 pub const DEPTH_MAX: usize = 32;
 /// Most scalars, lists and mappings in a file, aliases expanded.
-pub const NODES_MAX: usize = 50_000;
+pub const NODES_MAX: usize = 250_000;
+/// Most of them that aliases bring again.
+const REPEATED_MAX: usize = 50_000;
 
 /// A place in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +156,7 @@ fn options() -> Options {
             max_merge_keys: 1_000,
         },
         alias_limits: serde_yaml::alias_limits! {
-            max_total_replayed_events: NODES_MAX,
+            max_total_replayed_events: REPEATED_MAX,
             max_replay_stack_depth: 16,
         },
         // Both are passed on, so that a repeated field is reported beside everything else.
@@ -410,7 +412,7 @@ mod tests {
         let bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n\
                     d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n";
         let deep = format!("a: {}{}", "[".repeat(60), "]".repeat(60));
-        let wide = format!("a: [{}]", "1,".repeat(60_000));
+        let wide = format!("a: [{}]", "1,".repeat(NODES_MAX));
         let endless = "a: &a [*a]\n";
         for source in [bomb, &*deep, &*wide] {
             let error = read(source).unwrap_err();

@@ -1,13 +1,13 @@
 //! The whole control plane: what happened goes in with the time, what is to be done comes out in order.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
     address::Network,
     effect::Effect,
     input::{Command, Input, Refusal},
     memory::{EvidenceMemory, Memory, ServiceMemory},
-    names::Generation,
+    names::{Generation, ServiceName},
     plan::{Plan, ServicePlan},
     rollout::{Log, Recollection, Service},
     route::Routes,
@@ -178,9 +178,12 @@ impl Engine {
     }
 
     fn measured(&mut self, samples: &Samples, log: &mut Log<'_>) {
+        let mut by_service: HashMap<&ServiceName, Vec<&SlotSamples>> = HashMap::new();
+        for slot in &samples.slots {
+            by_service.entry(&slot.service).or_default().push(slot);
+        }
         for service in &mut self.services {
-            let slots: Vec<&SlotSamples> =
-                samples.slots.iter().filter(|slot| slot.service == *service.name()).collect();
+            let slots = by_service.remove(service.name()).unwrap_or_default();
             service.measured(&slots, log);
         }
     }
@@ -198,7 +201,8 @@ impl Engine {
         if same_way && services == before.services {
             return;
         }
-        let withdrawal = self.published.services.iter().any(|before| takes_from_canary(before, &services));
+        let mut former = self.published.services.iter().enumerate();
+        let withdrawal = former.any(|(at, before)| takes_from_canary(before, at, &services));
         let (routes, trusted) = (Arc::clone(&self.routes), Arc::clone(&self.trusted));
         self.published = Arc::new(Table { generation, services, routes, trusted });
         effects.push(Effect::Publish { table: Arc::clone(&self.published), withdrawal });
@@ -206,9 +210,11 @@ impl Engine {
 }
 
 /// Whether the canary of a former table has less weight now, or is no longer where header routes lead.
-fn takes_from_canary(before: &ServiceTable, now: &[ServiceTable]) -> bool {
+/// `at` is its place then, which seldom changes.
+fn takes_from_canary(before: &ServiceTable, at: usize, now: &[ServiceTable]) -> bool {
     let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
-    let service = now.iter().find(|service| service.name == before.name);
+    let is_it = |service: &&ServiceTable| service.name == before.name;
+    let service = now.get(at).filter(is_it).or_else(|| now.iter().find(is_it));
     let lost = service.is_none_or(|service| service.canary.is_none());
     if lost && !before.header_routes.is_empty() {
         return true;

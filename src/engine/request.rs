@@ -1,7 +1,11 @@
 //! What is looked at of a request where something depends on it, and the conditions on it. Pure: no request is changed
 //! or remembered here.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt,
+    hash::{Hash, Hasher},
+};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use regex::bytes::{Regex, RegexBuilder};
@@ -61,7 +65,7 @@ pub fn cookies_in<'f>(field: &'f [u8], name: &str) -> impl Iterator<Item = &'f [
 }
 
 /// A condition on a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StringMatch {
     /// The same, byte by byte.
     Exact(String),
@@ -132,6 +136,12 @@ impl PartialEq for Pattern {
 
 impl Eq for Pattern {}
 
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pattern({:?})", self.text)
@@ -139,7 +149,7 @@ impl fmt::Debug for Pattern {
 }
 
 /// A condition on a header field. Of several fields of that name one is enough.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HeaderMatch {
     /// The field.
     pub name: HeaderName,
@@ -156,7 +166,7 @@ impl HeaderMatch {
 }
 
 /// A condition on a query parameter. Of several parameters of that name the first one counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueryMatch {
     /// The parameter.
     pub name: String,

@@ -46,7 +46,7 @@ pub enum Action {
 }
 
 /// Conditions that must all be met.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct RouteMatch {
     /// On the host.
     pub host: HostMatch,
@@ -61,7 +61,7 @@ pub struct RouteMatch {
 }
 
 /// A condition on the host; texts in lower case, without port.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub enum HostMatch {
     /// Met by all.
     #[default]
@@ -73,7 +73,7 @@ pub enum HostMatch {
 }
 
 /// A condition on the path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PathMatch {
     /// The whole path.
     Exact(String),

@@ -32,6 +32,11 @@ impl FailedRing {
         self.written.store(written.wrapping_add(1), Release);
     }
 
+    /// All additions so far.
+    pub fn total(&self) -> u64 {
+        self.written.load(Acquire)
+    }
+
     /// What was added since `seen` additions, which is brought up to date.
     pub fn since(&self, seen: &mut u64) -> FailedBuckets {
         let written = self.written.load(Acquire);

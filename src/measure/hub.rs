@@ -2,7 +2,7 @@
 //! a scrape takes totals. Workers are never stopped, and never wait for a reader.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -20,7 +20,7 @@ use crate::engine::{
     names::{Generation, ServiceName, VersionName},
     samples::{Counts, FailedBuckets, Samples, SlotSamples},
     stats::latency::{BUCKETS, LatencyCounts},
-    table::Table,
+    table::{ServiceTable, Table},
 };
 
 /// All counters of the process.
@@ -47,8 +47,13 @@ pub struct Recorder {
     hub: Arc<Hub>,
     worker: usize,
     /// Weak, so that a slot nobody writes to any more can go.
-    slots: Vec<Weak<Slot>>,
+    slots: HashMap<SlotKey, Weak<Slot>>,
+    /// At so many of them those that went are looked for.
+    tidied_at: usize,
 }
+
+/// Slots of a recorder among which those that went are looked for each time.
+const FEW_SLOTS: usize = 64;
 
 /// The way to the differences. There is one, for the control thread: each fact is handed out once.
 #[derive(Debug)]
@@ -75,7 +80,7 @@ impl Hub {
     #[must_use]
     pub fn recorder(self: &Arc<Self>, worker: usize) -> Recorder {
         assert!(worker < self.workers.len(), "worker {worker} of {}", self.workers.len());
-        Recorder { hub: Arc::clone(self), worker, slots: Vec::new() }
+        Recorder { hub: Arc::clone(self), worker, slots: HashMap::new(), tidied_at: 0 }
     }
 
     /// The reader; none when it was taken before.
@@ -143,7 +148,7 @@ impl Hub {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in &self.workers {
             let fresh = mem::take(&mut *worker.fresh.lock().unwrap_or_else(PoisonError::into_inner));
-            kept.live.extend(fresh.into_iter().map(Live::new));
+            fresh.into_iter().for_each(|slot| kept.take_in(slot));
         }
         kept
     }
@@ -153,12 +158,16 @@ impl Recorder {
     /// This worker's slot for a key, found or made. Takes a lock only to make one; keep the result for as long as
     /// requests may be counted under the key.
     pub fn slot(&mut self, key: SlotKey) -> Arc<Slot> {
-        self.slots.retain(|slot| slot.strong_count() > 0);
-        if let Some(found) = self.slots.iter().filter_map(Weak::upgrade).find(|slot| *slot.key() == key) {
+        if let Some(found) = self.slots.get(&key).and_then(Weak::upgrade) {
             return found;
         }
-        let slot = Arc::new(Slot::new(key));
-        self.slots.push(Arc::downgrade(&slot));
+        // What is weak still takes its memory.
+        if self.slots.len() <= FEW_SLOTS || self.slots.len() >= self.tidied_at {
+            self.slots.retain(|_, slot| slot.strong_count() > 0);
+            self.tidied_at = 2 * self.slots.len();
+        }
+        let slot = Arc::new(Slot::new(key.clone()));
+        self.slots.insert(key, Arc::downgrade(&slot));
         let mut fresh = self.hub.workers[self.worker].fresh.lock().unwrap_or_else(PoisonError::into_inner);
         fresh.push(Arc::clone(&slot));
         slot
@@ -170,9 +179,12 @@ impl Reader {
     /// a process that sees a new version every day would remember all of them. Slots that still have writers are
     /// read until those are done.
     pub fn forget_unconfigured(&mut self, table: &Table) {
+        let versions = |service: &ServiceTable| {
+            service.versions.iter().map(|version| version.name.clone()).collect::<HashSet<_>>()
+        };
+        let known: HashMap<_, _> = table.services.iter().map(|service| (&service.name, versions(service))).collect();
         let configured = |service: &ServiceName, version: &VersionName| {
-            let mut services = table.services.iter().filter(|s| s.name == *service);
-            services.any(|s| s.versions.iter().any(|v| v.name == *version))
+            known.get(service).is_some_and(|versions| versions.contains(version))
         };
         let mut kept = self.hub.lock_kept();
         kept.carried.series.retain(|series, _| configured(&series.service, &series.version));
@@ -187,15 +199,13 @@ impl Reader {
     /// Slots of older weight generations that nobody writes to any more are read a last time and let go.
     pub fn drain(&mut self) -> Samples {
         let mut kept = self.hub.lock_kept();
-        let newest = newest_generations(&kept.live);
         let mut news = News::default();
         for mut live in mem::take(&mut kept.live) {
-            let key = live.slot.key();
-            let needed = live.configured && newest.get(&key.service) == Some(&key.weight_generation);
+            let needed = live.configured && !live.is_outdated;
             // Succeeds only when no writer is left, and then none can come back: what is read after it is final.
             match if needed { Err(live.slot) } else { Arc::try_unwrap(live.slot) } {
                 Ok(slot) => {
-                    news.add(&slot, &mut live.seen);
+                    news.add_last(&slot, &mut live.seen);
                     if live.configured {
                         kept.carried.add(&slot);
                     }
@@ -217,6 +227,23 @@ struct Kept {
     live: Vec<Live>,
     /// The totals of slots that were let go.
     carried: Totals,
+    /// The newest weight generation of each service that a slot was seen of.
+    newest: HashMap<ServiceName, Generation>,
+}
+
+impl Kept {
+    fn take_in(&mut self, slot: Arc<Slot>) {
+        let SlotKey { service, weight_generation, .. } = slot.key();
+        let newest = self.newest.entry(service.clone()).or_insert(*weight_generation);
+        let is_outdated = *newest > *weight_generation;
+        if *newest < *weight_generation {
+            *newest = *weight_generation;
+            for former in self.live.iter_mut().filter(|live| live.slot.key().service == *service) {
+                former.is_outdated = true;
+            }
+        }
+        self.live.push(Live::new(slot, is_outdated));
+    }
 }
 
 /// A slot that may still be written to, and what of it was handed out already.
@@ -225,12 +252,14 @@ struct Live {
     slot: Arc<Slot>,
     seen: Seen,
     configured: bool,
+    /// Its service has a newer weight generation.
+    is_outdated: bool,
 }
 
 impl Live {
-    fn new(slot: Arc<Slot>) -> Self {
+    fn new(slot: Arc<Slot>, is_outdated: bool) -> Self {
         let seen = Seen { evidence: Default::default(), latency: Box::new([0; BUCKETS]), failed: 0 };
-        Self { slot, seen, configured: true }
+        Self { slot, seen, configured: true, is_outdated }
     }
 }
 
@@ -254,7 +283,17 @@ struct Merged {
 }
 
 impl News {
+    /// What a slot counted since it was seen. Where no evidence came there is no more to be read: a request's
+    /// latency is written before it is evidence.
     fn add(&mut self, slot: &Slot, seen: &mut Seen) {
+        let totals = seen.evidence.map(|counts| (counts.requests, counts.errors));
+        if slot.evidence_totals() != totals || slot.failed_total() != seen.failed {
+            self.add_last(slot, seen);
+        }
+    }
+
+    /// The same, whatever came.
+    fn add_last(&mut self, slot: &Slot, seen: &mut Seen) {
         let SlotKey { service, version, weight_generation, .. } = slot.key().clone();
         let merged = self.0.entry((service, version, weight_generation)).or_default();
         let totals = slot.evidence_totals();
@@ -276,8 +315,10 @@ impl News {
     }
 
     fn into_samples(self) -> Samples {
-        let changed =
-            |merged: &Merged| merged.evidence.iter().any(|counts| counts.requests > 0) || !merged.latency.is_empty();
+        let changed = |merged: &Merged| {
+            let counted = merged.evidence.iter().any(|counts| counts.requests > 0);
+            counted || !merged.latency.is_empty() || merged.failed != FailedBuckets::default()
+        };
         let slots = self.0.into_iter().filter(|(_, merged)| changed(merged));
         let slots = slots.map(|((service, version, weight_generation), merged)| {
             let [sampled, sticky] = merged.evidence;
@@ -294,15 +335,6 @@ impl News {
         });
         Samples { slots: slots.collect() }
     }
-}
-
-fn newest_generations(live: &[Live]) -> BTreeMap<ServiceName, Generation> {
-    let mut newest: BTreeMap<ServiceName, Generation> = BTreeMap::new();
-    for key in live.iter().map(|live| live.slot.key()) {
-        let generation = newest.entry(key.service.clone()).or_default();
-        *generation = key.weight_generation.max(*generation);
-    }
-    newest
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 //! cumulative and never reset. No lock, no shared cache line, no read-modify-write.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
     time::Duration,
 };
 
@@ -204,16 +207,22 @@ impl Slot {
         if ending.is_error() {
             self.error_run.add(1);
             self.longest_error_run.set(self.longest_error_run.get().max(self.error_run.get()));
-            evidence.bad.add(1);
+            evidence.bad.add_after_all(1);
         } else {
             self.error_run.set(0);
-            evidence.good.add(1);
+            evidence.good.add_after_all(1);
         }
     }
 
     /// Keeps whose sticky request failed. Only the owning worker may call this.
     pub fn sticky_failed(&self, bucket: Bucket) {
         self.failed.add(bucket);
+    }
+
+    /// Sticky requests that failed.
+    #[must_use]
+    pub fn failed_total(&self) -> u64 {
+        self.failed.total()
     }
 
     /// Whose sticky requests failed since `seen` of them, which is brought up to date.
@@ -232,8 +241,8 @@ impl Slot {
     #[must_use]
     pub fn evidence_totals(&self) -> [(u64, u64); 2] {
         [&self.evidence[0], &self.evidence[1]].map(|of| {
-            let errors = of.bad.get();
-            (of.good.get() + errors, errors)
+            let errors = of.bad.get_before_all();
+            (of.good.get_before_all() + errors, errors)
         })
     }
 
@@ -307,6 +316,15 @@ impl Cell {
 
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+
+    /// Who sees this with [`Cell::get_before_all`] sees what the writer wrote before it, too.
+    fn add_after_all(&self, by: u64) {
+        self.0.store(self.get().saturating_add(by), Release);
+    }
+
+    fn get_before_all(&self) -> u64 {
+        self.0.load(Acquire)
     }
 }
 

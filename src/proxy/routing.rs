@@ -1,7 +1,7 @@
 //! The published table with what this worker keeps for it, so that a request finds its slots and pools by index.
 //! Built once for each table and worker; decides nothing.
 
-use std::{io, rc::Rc, sync::Arc};
+use std::{collections::HashMap, io, rc::Rc, sync::Arc};
 
 use super::{
     balance::Group,
@@ -69,9 +69,10 @@ impl Routing {
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
             .collect();
         let is_fast = fast::understands_table(&table);
-        let position = |name: &ServiceName| table.services.iter().position(|service| service.name == *name);
+        let places: HashMap<&ServiceName, usize> =
+            table.services.iter().enumerate().map(|(at, service)| (&service.name, at)).collect();
         let target = |route: &Route| match &route.action {
-            Action::Forward(service) => position(service),
+            Action::Forward(service) => places.get(service).copied(),
             Action::Redirect(_) => None,
         };
         let targets = table.routes.all().iter().map(target).collect();

@@ -20,7 +20,7 @@ macro_rules! pages {
 pages! {
     Unreadable: "The file is not there, or may not be read", eg "serin check nowhere.yaml",
         do "Check the path, and the rights of the user that runs Serin";
-    TooLarge: "A limit on sizes or numbers is passed: 1 MiB a file, 100 steps, 100 versions, 256 endpoints",
+    TooLarge: "A limit on sizes or numbers is passed: 8 MiB a file, 100 steps, 100 versions, 1,000 endpoints",
         eg "a list of 101 steps", do "Split it, or remove what is not needed";
     Syntax: "The text is not YAML; reading cannot go on behind it, so further errors may follow once it is mended",
         eg "services: {", do "Look at the indentation, brackets and quotes at the place that is shown and above it";
