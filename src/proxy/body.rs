@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::{HeaderValue, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
@@ -337,6 +338,14 @@ impl ResponseBody {
             relay.complete();
         }
         Self { kind: Kind::Relay(Box::new(relay)), stream }
+    }
+}
+
+/// Leaves out what the proxy would say itself, but for its length: to HEAD there is no content (RFC 9110 9.3.2).
+pub(super) fn without_content(response: &mut Response<ResponseBody>) {
+    let Kind::Text(text) = &mut response.body_mut().kind else { return };
+    if let Some(text) = text.take() {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 
 use super::{
     access::{Access, Note},
-    body::ResponseBody,
+    body::{self, ResponseBody},
     client_io::{Activity, ClientIo},
     deadline::Coarse,
     error::{Refusal, chain},
@@ -167,6 +167,8 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
 /// A request's answer. A panic is this request's 500 and an alarm, not the end of anything else.
 async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
     let note = Note::begin(&conn, &mut request);
+    // hyper leaves out the content of such answers over HTTP/1 only.
+    let leaves_content_out = request.version() == Version::HTTP_2 && request.method() == Method::HEAD;
     if note.is_some() {
         (*conn.note.borrow_mut()).clone_from(&note);
     }
@@ -175,6 +177,9 @@ async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Respon
         let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
         refusal.answer(conn.begin_request().0)
     });
+    if leaves_content_out {
+        body::without_content(&mut response);
+    }
     if let Some(note) = note {
         note.answered(&mut response);
     }

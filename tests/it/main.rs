@@ -6,6 +6,7 @@ mod admin;
 mod analysis;
 mod browser;
 mod certificates;
+mod chaos;
 mod cli;
 mod clients;
 mod dashboard;
