@@ -32,6 +32,7 @@ pub fn policy(canary: &Fields<'_>, report: &mut Report) -> Option<(Policy, Vec<S
     let windows = canary.get("windows").map_or(Some(Vec::new()), |at| windows(&at, report));
     let ramp = canary.get("abort").map_or(Some(defaults.abort_ramp), |at| abort(&at, report));
     let delay = canary.get("scaleDownDelay").map_or(Some(defaults.scale_down_delay), |at| report.duration(&at, DELAY));
+    let drain = canary.get("drainTimeout").map_or(Some(defaults.drain_timeout), |at| report.duration(&at, DELAY));
     let rollback = canary.get("rollbackWindow").map_or(Some(defaults.rollback_window), |at| rollback(&at, report));
     let bake = canary.get("bake").map_or(Some(Vec::new()), |at| bake(&at, report));
     let early = canary.get("promoteEarly").map_or(Ok(None), |at| promote_early(&at, report));
@@ -39,6 +40,7 @@ pub fn policy(canary: &Fields<'_>, report: &mut Report) -> Option<(Policy, Vec<S
         promote_early: early.ok()?,
         windows: windows?,
         abort_ramp: ramp?,
+        drain_timeout: drain?,
         scale_down_delay: delay?,
         rollback_window: rollback?,
         ..defaults

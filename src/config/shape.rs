@@ -78,8 +78,8 @@ shapes! {
     } later {}
     CANARY = "services.<name>.strategy.canary" {
         maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline bake abort scaleDownDelay rollbackWindow windows
-        promoteEarly analysis
-    } later { drainTimeout }
+        promoteEarly analysis drainTimeout
+    } later {}
     PROMOTE_EARLY = "services.<name>.strategy.canary.promoteEarly" { alpha blastRadius } later {}
     BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
     ABORT = "services.<name>.strategy.canary.abort" { ramp } later { capacityGuard }

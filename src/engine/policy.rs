@@ -9,6 +9,8 @@ use super::time::Timestamp;
 
 /// How long an old version is kept before it may be stopped, where nothing is written.
 pub const SCALE_DOWN_DELAY: Duration = Duration::from_secs(30);
+/// How long what lives long may go on at a version that serves no longer, where nothing is written.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many earlier stables can be gone back to at once, where nothing is written.
 pub const ROLLBACK_WINDOW: usize = 3;
 
@@ -19,6 +21,8 @@ pub struct Policy {
     pub windows: Vec<RiseWindow>,
     /// How long an abort takes to bring the canary's weight to nothing; zero is at once.
     pub abort_ramp: Duration,
+    /// How long upgraded connections and streams of a version go on after it has lost its part.
+    pub drain_timeout: Duration,
     /// After a promotion or an abort: when the version that serves no longer may be stopped.
     pub scale_down_delay: Duration,
     /// How many earlier stables `undo` may go back to at once; older ones take an ordinary rollout.
@@ -50,6 +54,7 @@ impl Default for Policy {
         Self {
             windows: Vec::new(),
             abort_ramp: Duration::ZERO,
+            drain_timeout: DRAIN_TIMEOUT,
             scale_down_delay: SCALE_DOWN_DELAY,
             rollback_window: ROLLBACK_WINDOW,
             promote_early: None,

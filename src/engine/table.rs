@@ -64,6 +64,8 @@ pub struct ServiceTable {
     pub sticky: Option<StickyRule>,
     /// The canary takes nobody new: only clients whose bucket is its own, and who are forced there.
     pub draining: bool,
+    /// How long what lives long at a version goes on after that has lost its part.
+    pub drain_timeout: Duration,
     /// Limits on waiting, for routes that have none of their own.
     pub timeouts: Timeouts,
     /// Further attempts at a version.

@@ -7,6 +7,7 @@ use std::{
     fmt,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -17,10 +18,12 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::{
+    client_io::Activity,
     connection::StreamGuard,
     deadline::{Coarse, Deadline},
     error::Causes,
     headers,
+    long::Long,
     outcome::Outcome,
     replay,
     upstream::{UpstreamBody, UpstreamError},
@@ -45,6 +48,8 @@ pub(super) enum BodyError {
     Client(ClientFault),
     /// None when nothing came for too long.
     Upstream(Option<UpstreamError>),
+    /// Its version has lost its part, and the time to end with it.
+    Drained,
 }
 
 impl fmt::Display for BodyError {
@@ -54,6 +59,7 @@ impl fmt::Display for BodyError {
             Self::Client(ClientFault::Silent) => "the client's request body stood still for too long",
             Self::Upstream(Some(_)) => "the response body ended early",
             Self::Upstream(None) => "the response body stood still for too long",
+            Self::Drained => "the version is drained",
         })
     }
 }
@@ -113,6 +119,7 @@ pub(super) enum RequestBody {
 pub(super) struct Uploading {
     incoming: Incoming,
     upload: Rc<Upload>,
+    client: Arc<Activity>,
     silence: Deadline,
     silence_max: Duration,
     waits_for_continue: bool,
@@ -152,7 +159,12 @@ impl RequestBody {
 
 impl Uploading {
     /// A body that gives up when the client is silent for longer than `silence_max`.
-    pub(super) fn new(incoming: Incoming, silence: Deadline, silence_max: Duration) -> (Self, Rc<Upload>) {
+    pub(super) fn new(
+        incoming: Incoming,
+        silence: Deadline,
+        silence_max: Duration,
+        client: &Arc<Activity>,
+    ) -> (Self, Rc<Upload>) {
         let upload = Rc::new(Upload {
             ended: Cell::new(false),
             waits_for_client: Cell::new(false),
@@ -160,7 +172,9 @@ impl Uploading {
             sent: Cell::new(None),
             fault: Cell::new(None),
         });
-        let body = Self { incoming, upload: Rc::clone(&upload), silence, silence_max, waits_for_continue: false };
+        let client = Arc::clone(client);
+        let body =
+            Self { incoming, upload: Rc::clone(&upload), client, silence, silence_max, waits_for_continue: false };
         (body, upload)
     }
 
@@ -236,6 +250,7 @@ impl Uploading {
     fn end(&self) {
         if !self.upload.ended.replace(true) {
             self.upload.sent.set(Some(Instant::now()));
+            self.client.request_is_whole();
         }
     }
 
@@ -319,6 +334,8 @@ pub(super) struct Relay {
     pub(super) silence_max: Duration,
     /// Silence ends it too, but is no fault.
     pub(super) may_be_silent: bool,
+    /// It may be ended when its version loses its part.
+    pub(super) long: Option<Long>,
     pub(super) upload: Option<Rc<Upload>>,
 }
 
@@ -357,6 +374,9 @@ impl Relay {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(error) = self.broken.take() {
             return Poll::Ready(Some(Err(BodyError::Upstream(Some(error)))));
+        }
+        if self.long.as_ref().is_some_and(|long| long.poll_over(cx).is_ready()) {
+            return self.end_early();
         }
         match self.incoming.poll_frame(cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
@@ -408,6 +428,16 @@ impl Relay {
         if sent {
             self.incoming.give_back();
         }
+    }
+
+    /// Ends a stream whose version has lost its part: an event stream in order, so that the client asks again.
+    fn end_early(&mut self) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.incoming.abandon();
+        if let Some(outcome) = self.outcome.take() {
+            outcome.delivered();
+        }
+        let is_open_ended = self.incoming.size_hint().exact().is_none() && !self.is_grpc;
+        Poll::Ready(if is_open_ended { None } else { Some(Err(BodyError::Drained)) })
     }
 
     fn fail_by_silence(&mut self) {

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, pin::pin, rc::Rc, time::Duration};
 
-use http::{Request, Response, StatusCode, Version, header, request::Parts};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
@@ -87,9 +87,13 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let method = IdempotentMethod::of(head.method.as_str());
     let may_repeat = method.is_some() || choice.version().http != UpstreamHttp::H1;
     let (body, upload, replay) = request_body(conn, body, may_repeat);
+    if upload.is_none() {
+        conn.activity().request_is_whole();
+    }
     let waiting = Waiting::begin(&worker.ticks, way.timeouts(choice.service()));
+    let (uploading, version) = (upload.clone(), head.version);
     let mut journey = Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay };
-    match journey.run(choice, body).await {
+    let mut response = match journey.run(choice, body).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             let asked_for = on_upgrade.filter(|_| journey.hop.upgrade.is_some());
             switch_protocols(conn, asked_for, arrival, stream, journey.waiting.timeouts.upgraded)
@@ -100,6 +104,17 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
             outcome.broken_by_client(refusal.status.as_u16());
             refuse(conn, refusal, stream)
         }
+    };
+    if uploading.is_some_and(|upload| !upload.has_ended()) {
+        says_close(version, &mut response);
+    }
+    response
+}
+
+/// Answered before its body was here, a request of HTTP/1 may be the last: hyper closes unless the rest is on hand.
+fn says_close(version: Version, response: &mut Response<ResponseBody>) {
+    if version != Version::HTTP_2 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
@@ -157,7 +172,7 @@ fn request_body(
         return (RequestBody::None, None, None);
     }
     let silence = Deadline::new(&conn.worker().ticks);
-    let (body, upload) = Uploading::new(body, silence, conn.limits().body_timeout);
+    let (body, upload) = Uploading::new(body, silence, conn.limits().body_timeout, conn.activity());
     if !may_repeat {
         return (RequestBody::Stream(Box::new(body)), Some(upload), None);
     }
@@ -479,12 +494,14 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
     if let (Some(id), Some(rule)) = (choice.hand_out, &choice.service().sticky) {
         cookie::hand_out(rule, id, journey.scheme, &mut head.headers);
     }
+    let is_stream = kind != AnswerKind::Plain;
     let relay = Relay {
         incoming,
+        long: is_stream.then(|| journey.worker.long_lived.enter(choice)),
         broken: None,
         silence_max: journey.waiting.timeouts.idle,
         silence: journey.waiting.deadline,
-        may_be_silent: kind != AnswerKind::Plain,
+        may_be_silent: is_stream,
         is_grpc: kind == AnswerKind::Grpc,
         upload: journey.upload,
         outcome: Some(outcome),
@@ -506,9 +523,10 @@ fn switch_protocols(
         return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
     };
     note(&stream, &outcome);
+    let long = conn.worker().long_lived.enter(outcome.choice());
     // The head was the answer; how long the tunnel lives says nothing about the version.
     outcome.delivered();
-    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, idle)
+    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, idle, long)
 }
 
 fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<ResponseBody> {

@@ -6,6 +6,9 @@
 //! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 404, 408, 417, 421, 431, 501: the client's fault;
 //! 500, 503: the proxy's own), or of [`Ending`](crate::measure::slot::Ending) where a version failed (502, 504).
 //!
+//! Every answer has a `Date`: the upstream's, or where it gave none the time at which it came (RFC 9110 6.6.1). A client that
+//! ends its side of an HTTP/1 connection behind its request gets its answer if that begins soon.
+//!
 //! Of informational answers only 100 and 101 pass; 103 is dropped, as hyper's server cannot send it.
 
 use std::{
@@ -31,6 +34,7 @@ mod connect;
 mod connection;
 mod cookie;
 mod cors;
+mod date;
 mod deadline;
 mod edit;
 mod error;
@@ -40,6 +44,7 @@ mod gate;
 mod headers;
 mod http1;
 mod listener;
+mod long;
 mod opening;
 mod origin;
 mod outcome;

@@ -1,4 +1,4 @@
-//! Tunnels after a 101: bytes both ways until either side ends, is silent for too long, or the proxy stops.
+//! Tunnels after a 101: bytes both ways until either side ends, is silent for too long, its version is drained, or the proxy stops.
 //! Only what was forwarded as an upgrade becomes one, and only after the upstream's 101.
 
 use std::{rc::Rc, time::Duration};
@@ -12,6 +12,7 @@ use super::{
     body::{ResponseBody, Text},
     connection::{Conn, StreamGuard},
     headers, http1,
+    long::Long,
 };
 
 /// Passes the 101 on and joins both sides once hyper has let go of them.
@@ -21,6 +22,7 @@ pub(super) fn tunnel(
     mut response: Response<http1::Tunnel>,
     stream: StreamGuard,
     idle: Duration,
+    long: Long,
 ) -> Response<ResponseBody> {
     let protocol = response.headers().get(header::UPGRADE).cloned();
     let mut answer = Response::new(ResponseBody::text(Text::Empty, stream));
@@ -39,7 +41,11 @@ pub(super) fn tunnel(
         if let Ok(client) = client.await {
             let mut client = TokioIo::new(client);
             // How a tunnel ends is nobody's fault: its protocol is not ours.
-            let _ended = owner.unless_ended(copy_bidirectional(&mut client, &mut upstream)).await;
+            let joined = copy_bidirectional(&mut client, &mut upstream);
+            let drained = async {
+                tokio::select! { _ended = joined => {}, () = long.over() => {} }
+            };
+            let _ended = owner.unless_ended(drained).await;
         }
         drop(tunnel);
     });

@@ -20,10 +20,12 @@ use tokio::{
 
 use super::{
     connection::{self, Conn},
+    date::DateClock,
     deadline::{TICK, Ticks},
     error::FaultLog,
     fast::Spare,
     listener::Accepted,
+    long::LongLived,
     pool::Pools,
     replay::Room,
     resolver::Resolver,
@@ -69,8 +71,10 @@ pub(super) struct WorkerHandle {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) ticks: Rc<Ticks>,
+    pub(super) date: DateClock,
     pub(super) log: Rc<FaultLog>,
     pub(super) spare: Spare,
+    pub(super) long_lived: LongLived,
     /// For bodies that may be sent again.
     pub(super) room: Rc<Room>,
     index: usize,
@@ -132,8 +136,10 @@ async fn keep_time(worker: Rc<Worker>) {
     for tick in 1_u64.. {
         beat.tick().await;
         worker.ticks.tick();
+        worker.date.tick();
         if tick.is_multiple_of(CONNECTIONS_EVERY) {
             worker.connections().iter().for_each(|connection| connection.end_if_overdue());
+            worker.long_lived.sweep(&worker.routing().table, &worker.ticks);
         }
         if tick.is_multiple_of(POOLS_EVERY) {
             worker.pools.sweep();
@@ -154,8 +160,10 @@ impl Worker {
         let seed = RandomState::new().hash_one(index);
         Self {
             ticks,
+            date: DateClock::new(),
             log,
             spare: Spare::default(),
+            long_lived: LongLived::default(),
             room: Rc::default(),
             index,
             hub,

@@ -533,6 +533,8 @@ fields! {
             "The last step: nearly everything goes to the canary and is watched before it becomes stable";
         abort [Map("services.<name>.strategy.canary.abort")] = "at once", eg "{ ramp: 20s }":
             "How the canary leaves";
+        drainTimeout [Duration] = "30s", eg "30s":
+            "How long WebSockets, other upgraded connections, event streams and gRPC calls of a version go on after an abort or a promotion took its part away";
         scaleDownDelay [Duration] = "30s", eg "30s":
             "After a promotion or an abort: when `scaleDown` is told, and the version that serves no longer may be stopped";
         rollbackWindow [Whole(0, 16)] = "3", eg "3":

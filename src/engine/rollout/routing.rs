@@ -57,6 +57,7 @@ impl Service {
             cohorts: self.plan.cohorts.clone(),
             sticky: self.sticky(),
             draining: matches!(self.phase, Phase::Paused { kind: PauseKind::Drain, .. }),
+            drain_timeout: self.plan.strategy.policy.drain_timeout,
             timeouts: self.plan.timeouts,
             retry: self.plan.retry,
             failure: self.plan.failure,

@@ -54,6 +54,7 @@ fn service(ppm: u32) -> ServiceTable {
         ],
         sticky: Some(StickyRule { by: StickyBy::Cookie("serin".to_owned()), ttl: None, key: key("v2") }),
         draining: false,
+        drain_timeout: std::time::Duration::ZERO,
         timeouts: Timeouts::default(),
         retry: Retry::default(),
         failure: FailurePlan::default(),

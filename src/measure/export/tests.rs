@@ -55,6 +55,7 @@ fn table() -> Table {
         cohorts: Vec::new(),
         sticky: None,
         draining: false,
+        drain_timeout: Duration::ZERO,
         timeouts: Timeouts::default(),
         retry: Retry::default(),
         failure: FailurePlan::default(),

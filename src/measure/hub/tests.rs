@@ -220,6 +220,7 @@ fn table_of(version: &str) -> Table {
         cohorts: Vec::new(),
         sticky: None,
         draining: false,
+        drain_timeout: Duration::ZERO,
         timeouts: Timeouts::default(),
         retry: Retry::default(),
         failure: FailurePlan::default(),

@@ -255,7 +255,7 @@ impl Exchange<'_> {
         let hand_out = choice.service().sticky.as_ref().zip(choice.hand_out);
         poll_fn(|cx| {
             let closes = traits.closes || client.conn.takes_no_more();
-            let asked = Asked { by_head: traits.is_head, closes, hand_out };
+            let asked = Asked { by_head: traits.is_head, closes, now: worker.date.text(), hand_out };
             if let Poll::Ready(answered) = link.poll_answer(cx, worker, request, asked, answer) {
                 traits.closes = closes;
                 return Poll::Ready(Waited::Answered(answered));
@@ -276,6 +276,7 @@ impl Exchange<'_> {
             let failure = Failure::malformed("101 to a request that asked for no upgrade");
             return self.tell(client, outcome, &failure).await;
         }
+        let long = head.may_be_silent.then(|| self.worker.long_lived.enter(outcome.choice()));
         let mut relay = Relay {
             worker: self.worker,
             request: &self.request,
@@ -292,6 +293,7 @@ impl Exchange<'_> {
             has_more: false,
             broken: None,
             is_whole: false,
+            long,
         };
         relay.take();
         let delivered = poll_fn(|cx| relay.poll(cx, client)).await;
@@ -312,7 +314,7 @@ impl Exchange<'_> {
         let answer = &mut self.answer;
         answer.clear();
         put(answer, &[b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
-        put(answer, &[b"content-type: text/plain; charset=utf-8\r\n"]);
+        put(answer, &[b"content-type: text/plain; charset=utf-8\r\ndate: ", &self.worker.date.text(), b"\r\n"]);
         put(answer, &[REASON_HEADER.as_str().as_bytes(), b": ", failure.ending.as_str().as_bytes()]);
         put(answer, &[b"\r\ncontent-length: ", (text.len() + 1).to_string().as_bytes(), b"\r\n"]);
         put(answer, if self.traits.closes { &[b"connection: close\r\n\r\n"] } else { &[b"\r\n"] });

@@ -64,6 +64,7 @@ pub(super) enum Part {
     Trailer,
     Kind,
     Caching,
+    Date,
 }
 
 /// The part of a name in lower case.
@@ -84,6 +85,7 @@ pub(super) fn part_of(name: &[u8]) -> Part {
             _ => Part::Field,
         },
         b"host" => Part::Host,
+        b"date" => Part::Date,
         b"http2-settings" | b"upgrade" | b"expect" => Part::Settle,
         b"keep-alive" | b"proxy-connection" => Part::Hop,
         [b'x', ..] | b"forwarded" => Part::Claim,

@@ -148,7 +148,7 @@ impl<'b> Seen<'b> {
     ) -> Result<bool, FastPathOutcome> {
         let value = field.value;
         match part {
-            Part::Field | Part::Trailer | Part::Kind | Part::Caching => {}
+            Part::Field | Part::Trailer | Part::Kind | Part::Caching | Part::Date => {}
             Part::Host => self.note_host(value)?,
             Part::Cookie => {
                 if std::mem::replace(&mut self.has_cookie, true) {

@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::{
     super::{
-        cookie, headers,
+        cookie, date, headers,
         http1::{self, Decoder, Malformed},
     },
     field::{self, Part, put},
@@ -27,6 +27,8 @@ pub(super) struct Asked<'r> {
     pub(super) by_head: bool,
     /// Nothing more is answered on this connection.
     pub(super) closes: bool,
+    /// For an answer that tells no time.
+    pub(super) now: date::Text,
     /// A new client's id, to be handed out.
     pub(super) hand_out: Option<(&'r StickyRule, StickyId)>,
 }
@@ -95,6 +97,7 @@ struct Facts<'b> {
     kinds: usize,
     may_be_silent: bool,
     is_shared: bool,
+    tells_time: bool,
 }
 
 impl<'b> Facts<'b> {
@@ -109,7 +112,8 @@ impl<'b> Facts<'b> {
                 continue;
             }
             facts.note(part, field.value);
-            let passes = matches!(part, Part::Host | Part::Cookie | Part::Claim | Part::Kind | Part::Caching);
+            let passes =
+                matches!(part, Part::Host | Part::Cookie | Part::Claim | Part::Kind | Part::Caching | Part::Date);
             if !passes {
                 out.truncate(start);
             }
@@ -150,6 +154,7 @@ impl<'b> Facts<'b> {
                 }
                 self.kinds += 1;
             }
+            Part::Date => self.tells_time = true,
             Part::Caching => self.is_shared |= cookie::is_for_shared_caches(value),
         }
     }
@@ -221,6 +226,9 @@ struct Framed<'w> {
 impl Framed<'_> {
     fn write_end(&self, out: &mut Vec<u8>) {
         self.framing(out);
+        if !self.facts.tells_time {
+            put(out, &[b"date: ", &self.asked.now, b"\r\n"]);
+        }
         if let Some((rule, id)) = self.asked.hand_out.filter(|_| !self.facts.is_shared)
             && let Some(cookie) = cookie::to_hand_out(rule, id, Scheme::Http)
         {

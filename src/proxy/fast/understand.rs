@@ -42,6 +42,7 @@ fn understands_service(service: &ServiceTable) -> bool {
         cohorts,
         sticky,
         draining: _,
+        drain_timeout: _,
         timeouts: _,
         retry,
         failure,

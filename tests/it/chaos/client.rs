@@ -103,7 +103,7 @@ impl Run {
     }
 
     /// Whether that is what had to come of the request.
-    fn judge(&self, plan: &Plan, over: &'static str, got: &Got) {
+    fn judge(&self, plan: &Plan, over: &'static str, got: &Got, before: Option<&Plan>) {
         let whole = |answer: &Answer, status: u16| {
             let expected = if plan.method == "HEAD" { Vec::new() } else { body(&plan.token, plan.size) };
             answer.status == status && answer.token.as_ref() == Some(&plan.token) && answer.body == expected
@@ -114,7 +114,7 @@ impl Run {
                 && answer.error.as_deref().is_some_and(|error| errors.contains(&error))
         };
         // The upstream had closed under a request that must not be sent twice.
-        let was_stale = |answer: &Answer| !plan.is_idempotent() && failed(answer, &["reset"]);
+        let was_stale = |answer: &Answer| !plan.may_be_repeated() && failed(answer, &["reset"]);
         let end =
             match (plan.fate, got) {
                 (Fate::Truncated, Got::Cut(answer)) if answer.token.as_ref() == Some(&plan.token) => {
@@ -144,9 +144,7 @@ impl Run {
             };
         match end {
             Some(end) => self.count(end),
-            None => {
-                self.fault(plan, over, &format!("{got:?}"));
-            }
+            None => self.fault(plan, over, &format!("{got:?}, behind {before:?}")),
         }
     }
 }
@@ -155,6 +153,7 @@ impl Run {
 pub async fn http1(run: Arc<Run>, which: u64) {
     let mut random = fastrand::Rng::with_seed(run.seed ^ which);
     let mut connection: Option<BufReader<TcpStream>> = None;
+    let mut before = None;
     let mut used = 0;
     while let Some(first) = run.next().await {
         let mut plans = vec![first];
@@ -165,6 +164,9 @@ pub async fn http1(run: Arc<Run>, which: u64) {
         }
         if used > PER_CONNECTION {
             connection = None;
+        }
+        if connection.is_none() {
+            before = None;
         }
         let mut stream = match connection.take() {
             Some(stream) => stream,
@@ -181,14 +183,21 @@ pub async fn http1(run: Arc<Run>, which: u64) {
             },
         };
         used += plans.len() as u64;
-        if exchange(&run, &mut stream, &plans, &mut random).await {
+        if exchange(&run, &mut stream, &plans, &mut random, &before).await {
             connection = Some(stream);
         }
+        before = plans.pop();
     }
 }
 
 /// Sends requests together, and takes their answers in order. Whether the connection may be used again.
-async fn exchange(run: &Run, stream: &mut BufReader<TcpStream>, plans: &[Plan], random: &mut fastrand::Rng) -> bool {
+async fn exchange(
+    run: &Run,
+    stream: &mut BufReader<TcpStream>,
+    plans: &[Plan],
+    random: &mut fastrand::Rng,
+    before: &Option<Plan>,
+) -> bool {
     let manner = plans[0].manner;
     let mut bytes: Vec<u8> = plans.iter().flat_map(request).collect();
     if manner == Manner::LeavesEarly {
@@ -219,7 +228,7 @@ async fn exchange(run: &Run, stream: &mut BufReader<TcpStream>, plans: &[Plan], 
         return false;
     }
     let mut reader = BufReader::new(reader);
-    let receiving = receive(run, &mut reader, plans, random.fork());
+    let receiving = receive(run, &mut reader, plans, random.fork(), before);
     // An answer may come before the request is sent.
     let (sent, may_go_on) = tokio::join!(sending, receiving);
     sent.is_ok() && may_go_on
@@ -230,6 +239,7 @@ async fn receive<R: tokio::io::AsyncRead + Unpin>(
     reader: &mut BufReader<R>,
     plans: &[Plan],
     mut random: fastrand::Rng,
+    before: &Option<Plan>,
 ) -> bool {
     for (nth, plan) in plans.iter().enumerate() {
         let slowly = (plan.manner == Manner::ReadsSlowly).then_some(&mut random);
@@ -237,7 +247,7 @@ async fn receive<R: tokio::io::AsyncRead + Unpin>(
             Ok(got) => got,
             Err(_) => Got::Nothing("in time".to_owned()),
         };
-        run.judge(plan, "h1", &got);
+        run.judge(plan, "h1", &got, plans[..nth].last().or(before.as_ref()));
         let closes = match &got {
             Got::Answer(answer) => answer.closes,
             Got::Cut(_) | Got::Nothing(_) => true,
@@ -453,7 +463,7 @@ async fn stream(run: &Run, mut sender: Sender, plan: Plan, mut random: fastrand:
         Ok(Err(error)) => Got::Nothing(format!("{error:?}")),
         Err(_) => Got::Nothing("in time".to_owned()),
     };
-    run.judge(&plan, "h2", &got);
+    run.judge(&plan, "h2", &got, None);
 }
 
 async fn take(response: Response<Incoming>, mut slowly: Option<fastrand::Rng>) -> Got {

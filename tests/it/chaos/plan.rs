@@ -128,9 +128,9 @@ impl Plan {
         }
     }
 
-    /// What the proxy may send again by itself.
-    pub fn is_idempotent(&self) -> bool {
-        self.method != "POST"
+    /// What the proxy may send again by itself: bodies of up to 64 KiB are kept for that.
+    pub fn may_be_repeated(&self) -> bool {
+        self.method != "POST" && self.upload <= 64 * 1024
     }
 
     pub fn leaves(&self) -> bool {

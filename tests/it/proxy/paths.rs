@@ -210,8 +210,16 @@ async fn over(fast_path: bool, case: &Case) -> (Seen, u64) {
             *field = field.replace(&address.to_string(), "upstream");
         }
     }
+    let mut client = answers(&got);
+    // The answers of one path may come a second after those of the other.
+    let this_year = jiff::Timestamp::now().strftime(" %Y ").to_string();
+    for field in client.iter_mut().flat_map(|(_, fields, ..)| fields) {
+        if field.starts_with("date: ") && field.contains(&this_year) {
+            "date: now".clone_into(field);
+        }
+    }
     let seen = Seen {
-        client: answers(&got),
+        client,
         upstream,
         endings: Ending::ALL.map(count).to_vec(),
         refused: RefusedReason::ALL.map(|reason| rig.hub.refused_total(reason)).to_vec(),

@@ -97,6 +97,7 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
         cohorts: Vec::new(),
         sticky: None,
         draining: false,
+        drain_timeout: PATIENCE,
         timeouts: Timeouts { request: PATIENCE, attempt: PATIENCE, idle: PATIENCE, upgraded: PATIENCE },
         retry: Retry::default(),
         failure: FailurePlan::default(),
