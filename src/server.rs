@@ -283,6 +283,7 @@ fn page(hub: Arc<Hub>, publication: Publication, handle: Handle) -> Page {
                 loaded: config.loaded,
                 loads: config.loads,
                 failures: config.failures,
+                state_writable: handle.state_writable(),
             },
             notify: handle.deliveries().into_iter().map(totals_of).collect(),
             started,

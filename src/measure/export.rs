@@ -86,6 +86,8 @@ pub struct Reloads {
     pub loads: u64,
     /// Refused loads.
     pub failures: u64,
+    /// Whether the state folder could be written at the last try.
+    pub state_writable: bool,
 }
 
 /// The page, with its end marker.
@@ -187,6 +189,9 @@ impl Page {
         let help = "Lines of the access log that there was no room for.";
         let mut dropped = to.encode_descriptor("serin_access_log_dropped", help, None, MetricType::Counter)?;
         counter(&mut dropped, [], &self.input.totals.access_log_dropped)?;
+        let help = "Times that a waiting connection could not be accepted, as for lack of file descriptors.";
+        let mut failures = to.encode_descriptor("serin_accept_failures", help, None, MetricType::Counter)?;
+        counter(&mut failures, [], &self.input.totals.accept_failures)?;
         Ok(())
     }
 
@@ -239,7 +244,10 @@ impl Page {
         let help = "Loads of the config file, the first included.";
         let mut total = to.encode_descriptor("serin_config_reloads", help, None, MetricType::Counter)?;
         counter(&mut total, [("result", "success")], &reloads.loads)?;
-        counter(&mut total, [("result", "failure")], &reloads.failures)
+        counter(&mut total, [("result", "failure")], &reloads.failures)?;
+        let help = "1 when the state folder could be written at the last try, which is made each second.";
+        let mut writable = gauges(to, "serin_state_writable", help)?;
+        writable.encode_gauge(&u64::from(reloads.state_writable))
     }
 
     fn process(&self, to: &mut DescriptorEncoder) -> fmt::Result {

@@ -31,6 +31,7 @@ pub struct Hub {
     kept: Mutex<Kept>,
     reader_taken: AtomicBool,
     access_log_dropped: AtomicU64,
+    accept_failures: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +71,7 @@ impl Hub {
             kept: Mutex::default(),
             reader_taken: AtomicBool::new(false),
             access_log_dropped: AtomicU64::new(0),
+            accept_failures: AtomicU64::new(0),
         })
     }
 
@@ -100,6 +102,11 @@ impl Hub {
     /// Counts a line of the access log that there was no room for.
     pub fn access_log_dropped(&self) {
         self.access_log_dropped.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a waiting connection that could not be accepted for now.
+    pub fn accept_failed(&self) {
+        self.accept_failures.fetch_add(1, Relaxed);
     }
 
     /// Refusals since the process started, of all workers.
@@ -138,6 +145,7 @@ impl Hub {
             totals.add(&live.slot);
         }
         totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
+        totals.accept_failures = self.accept_failures.load(Relaxed);
         totals.access_log_dropped = self.access_log_dropped.load(Relaxed);
         totals.fast_path = FastPathOutcome::ALL.map(|outcome| self.fast_path_total(outcome));
         totals

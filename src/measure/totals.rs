@@ -34,6 +34,8 @@ pub struct Totals {
     pub refused: [u64; RefusedReason::ALL.len()],
     /// Lines of the access log that there was no room for.
     pub access_log_dropped: u64,
+    /// Times that a waiting connection could not be accepted.
+    pub accept_failures: u64,
     /// What the fast path did, in the order of [`FastPathOutcome::ALL`].
     pub fast_path: [u64; FastPathOutcome::ALL.len()],
 }

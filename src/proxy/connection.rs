@@ -164,7 +164,8 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
         .initial_stream_window_size(64 * 1024)
         .initial_connection_window_size(1024 * 1024)
         .max_send_buf_size(64 * 1024)
-        .max_header_list_size(header_list);
+        .max_header_list_size(header_list)
+        .enable_connect_protocol();
     let shared = Rc::clone(conn);
     let service = service_fn(move |request| answer(Rc::clone(&shared), request));
     let connection = pin!(server.serve_connection(io, service));

@@ -26,6 +26,7 @@ use super::{
     upstream::{Unanswered, UpstreamBody},
     view,
     way::{OwnAnswer, Way},
+    websocket,
     worker::Worker,
 };
 use crate::{
@@ -69,6 +70,10 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
         return refuse(conn, MISDIRECTED, stream);
     }
     let worker = conn.worker();
+    let socket = match websocket::as_upgrade(&mut head, || worker.draw()) {
+        Ok(socket) => socket,
+        Err(refusal) => return refuse(conn, refusal, stream),
+    };
     let scheme = conn.origin().scheme();
     let whence = believe::whence(&head.headers, &worker.routing().table.trusted, conn.peer().ip(), scheme);
     let scheme = whence.as_ref().map_or(scheme, |whence| whence.scheme);
@@ -81,7 +86,10 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
 
     let on_upgrade = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let hop = headers::for_upstreams(&mut head, conn.origin(), whence.as_ref());
+    let mut hop = headers::for_upstreams(&mut head, conn.origin(), whence.as_ref());
+    if socket.is_some() {
+        hop.upgrade = Some(websocket::WEBSOCKET);
+    }
     hide_secret(&mut head, choice.service());
     way.edit_request(&mut head);
     let method = IdempotentMethod::of(head.method.as_str());
@@ -96,7 +104,12 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let mut response = match journey.run(choice, body).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             let asked_for = on_upgrade.filter(|_| journey.hop.upgrade.is_some());
+            let asked_for = asked_for.map(|client| upgrade::Client { client, socket });
             switch_protocols(conn, asked_for, arrival, stream, journey.waiting.timeouts.upgraded)
+        }
+        Ok(arrival) if socket.is_some() && arrival.response.status().is_success() => {
+            note(&stream, &arrival.outcome);
+            refuse(conn, websocket::NOT_OPENED, stream)
         }
         Ok(arrival) => pass_on(journey, arrival, stream),
         Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream),
@@ -512,7 +525,7 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
 /// A 101: a tunnel if it was asked for, and the version's fault if not.
 fn switch_protocols(
     conn: &Rc<Conn>,
-    asked_for: Option<OnUpgrade>,
+    asked_for: Option<upgrade::Client>,
     arrival: Arrival,
     stream: StreamGuard,
     idle: Duration,
@@ -522,6 +535,9 @@ fn switch_protocols(
     let Some((client, upstream)) = asked_for.zip(body.into_tunnel()) else {
         return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
     };
+    if !client.accepts(&head.headers) {
+        return fail(outcome, &Failure::malformed("101 with a wrong Sec-WebSocket-Accept"), stream);
+    }
     note(&stream, &outcome);
     let long = conn.worker().long_lived.enter(outcome.choice());
     // The head was the answer; how long the tunnel lives says nothing about the version.

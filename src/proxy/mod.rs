@@ -9,6 +9,8 @@
 //! Every answer has a `Date`: the upstream's, or where it gave none the time at which it came (RFC 9110 6.6.1). A client that
 //! ends its side of an HTTP/1 connection behind its request gets its answer if that begins soon.
 //!
+//! A WebSocket over HTTP/2 (RFC 8441) is asked of the upstream by HTTP/1.1's upgrade.
+//!
 //! Of informational answers only 100 and 101 pass; 103 is dropped, as hyper's server cannot send it.
 
 use std::{
@@ -60,6 +62,7 @@ mod upstream;
 mod upstream_tls;
 mod view;
 mod way;
+mod websocket;
 mod worker;
 
 pub use error::REASON_HEADER;

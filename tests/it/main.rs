@@ -11,6 +11,7 @@ mod cli;
 mod clients;
 mod dashboard;
 mod edge;
+mod floods;
 mod guide;
 mod harness;
 mod messages;

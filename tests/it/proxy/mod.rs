@@ -9,6 +9,7 @@ mod endpoints;
 mod faults;
 mod http;
 mod introduced;
+mod long;
 mod paths;
 mod recovery;
 mod rig;
