@@ -1,13 +1,14 @@
 //! The life of a request, top to bottom: check it, read the table once, choose a version, get a connection,
 //! look whether the choice still stands, send, and pass the answer on. Each step is a function with its own fault.
 
-use std::{borrow::Cow, pin::pin, rc::Rc, time::Duration};
+use std::{borrow::Cow, pin::pin, rc::Rc, time::Instant};
 
 use http::{HeaderValue, Request, Response, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use super::{
+    access::Trip,
     believe,
     body::{ClientFault, Relay, RequestBody, ResponseBody, Text, Upload, Uploading},
     check,
@@ -100,19 +101,20 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     }
     let waiting = Waiting::begin(&worker.ticks, way.timeouts(choice.service()));
     let (uploading, version) = (upload.clone(), head.version);
-    let mut journey = Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay };
+    let mut journey =
+        Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay, trip: Trip::default() };
     let mut response = match journey.run(choice, body).await {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             let asked_for = on_upgrade.filter(|_| journey.hop.upgrade.is_some());
             let asked_for = asked_for.map(|client| upgrade::Client { client, socket });
-            switch_protocols(conn, asked_for, arrival, stream, journey.waiting.timeouts.upgraded)
+            switch_protocols(conn, asked_for, arrival, stream, &journey)
         }
         Ok(arrival) if socket.is_some() && arrival.response.status().is_success() => {
-            note(&stream, &arrival.outcome);
+            note(&stream, &arrival.outcome, journey.trip);
             refuse(conn, websocket::NOT_OPENED, stream)
         }
         Ok(arrival) => pass_on(journey, arrival, stream),
-        Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream),
+        Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream, journey.trip),
         Err(Stop::Broken(outcome, refusal)) => {
             outcome.broken_by_client(refusal.status.as_u16());
             refuse(conn, refusal, stream)
@@ -209,6 +211,8 @@ struct Journey<'w> {
     waiting: Waiting,
     upload: Option<Rc<Upload>>,
     replay: Option<Replay>,
+    /// For the access log.
+    trip: Trip,
 }
 
 /// A response, and what it is to the version.
@@ -255,6 +259,7 @@ impl Journey<'_> {
         let mut candidate = Candidate::new(choice);
         let mut retries = 0;
         loop {
+            self.trip.attempts += 1;
             let Tried { outcome, end } = self.attempt(candidate, body).await?;
             let (trouble, unsent) = match &end {
                 Ok(response) => (Trouble::Answered(response.status().as_u16()), None),
@@ -286,6 +291,7 @@ impl Journey<'_> {
                 }
             };
             candidate.count(next);
+            self.trip.outcome = outcome_of(next).or(self.trip.outcome);
             body = unsent.or_else(|| self.body_again()).unwrap_or(RequestBody::None);
         }
     }
@@ -391,11 +397,13 @@ impl Journey<'_> {
         }
     }
 
-    async fn connect(&self, choice: &mut Choice) -> Result<Lease, Failure> {
+    async fn connect(&mut self, choice: &mut Choice) -> Result<Lease, Failure> {
+        let started = Instant::now();
         let Some(connected) = Ticks::until(&self.waiting.deadline, choice.connect()).await else {
             choice.gave_up_connecting();
             return Err(Failure::no_connection_in_time());
         };
+        self.trip.connect = Some(started.elapsed());
         connected.map_err(|error| Failure::not_connected(&error))
     }
 
@@ -494,7 +502,7 @@ impl Waiting {
 /// The answer as the client gets it; its body streams.
 fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Response<ResponseBody> {
     let Arrival { response, mut outcome } = arrival;
-    note(&stream, &outcome);
+    note(&stream, &outcome, journey.trip);
     let (mut head, incoming) = response.into_parts();
     headers::for_client(&mut head.headers);
     head.version = Version::HTTP_11;
@@ -528,25 +536,27 @@ fn switch_protocols(
     asked_for: Option<upgrade::Client>,
     arrival: Arrival,
     stream: StreamGuard,
-    idle: Duration,
+    journey: &Journey<'_>,
 ) -> Response<ResponseBody> {
     let Arrival { response, outcome } = arrival;
     let (head, body) = response.into_parts();
     let Some((client, upstream)) = asked_for.zip(body.into_tunnel()) else {
-        return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
+        let failure = Failure::malformed("101 to a request that asked for no upgrade");
+        return fail(outcome, &failure, stream, journey.trip);
     };
     if !client.accepts(&head.headers) {
-        return fail(outcome, &Failure::malformed("101 with a wrong Sec-WebSocket-Accept"), stream);
+        let failure = Failure::malformed("101 with a wrong Sec-WebSocket-Accept");
+        return fail(outcome, &failure, stream, journey.trip);
     }
-    note(&stream, &outcome);
+    note(&stream, &outcome, journey.trip);
     let long = conn.worker().long_lived.enter(outcome.choice());
     // The head was the answer; how long the tunnel lives says nothing about the version.
     outcome.delivered();
-    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, idle, long)
+    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, journey.waiting.timeouts.upgraded, long)
 }
 
-fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<ResponseBody> {
-    note(&stream, &outcome);
+fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard, trip: Trip) -> Response<ResponseBody> {
+    note(&stream, &outcome, trip);
     outcome.choice().log_failure(failure.ending, &failure.cause);
     outcome.failed(failure.ending, failure.status.as_u16());
     failure.answer(stream)
@@ -561,9 +571,18 @@ fn answer_itself(answer: OwnAnswer, stream: StreamGuard) -> Response<ResponseBod
 }
 
 /// For the access log: where the request went.
-fn note(stream: &StreamGuard, outcome: &Outcome) {
+fn note(stream: &StreamGuard, outcome: &Outcome, trip: Trip) {
     if let Some(note) = stream.note() {
-        note.routed(outcome.choice());
+        note.routed(outcome.choice(), trip);
+    }
+}
+
+/// How a further attempt is called where it came to another version.
+fn outcome_of(next: Next) -> Option<&'static str> {
+    match next {
+        Next::Rescue => Some("rescue"),
+        Next::FallBack => Some("fallback"),
+        Next::Done | Next::Retry => None,
     }
 }
 
