@@ -83,7 +83,7 @@ fn flood(stream: &mut TcpStream, each: impl Fn(u32) -> Vec<u8>) {
 /// The frames that come until there are none for a while, by kind and error code.
 fn frames(stream: &mut TcpStream) -> Vec<(u8, u32)> {
     let mut bytes = Vec::new();
-    let mut some = [0; 64 * 1024];
+    let mut some = vec![0; 64 * 1024];
     loop {
         match stream.read(&mut some) {
             Ok(0) => break,
@@ -221,7 +221,7 @@ fn without_descriptors_accepting_pauses_and_goes_on_once_there_are_some() {
     const FAILURES: f64 = 8.0;
     let plain = Plain::start("v1");
     let mut serin = Serin::prepare(&plain.services());
-    serin.spawn_with_files(70);
+    serin.spawn_limited("-n 70");
     serin.ready();
     // Open before there are none left.
     let mut admin = Client::connect(serin.admin).unwrap();
@@ -239,4 +239,16 @@ fn without_descriptors_accepting_pauses_and_goes_on_once_there_are_some() {
     eventually("a new client to be served", || Client::get(serin.port, "/").ok().filter(|answer| answer.status == 200));
     let said = serin.log().matches("cannot accept for now").count();
     assert!((1..=5).contains(&said), "said {said} times: {}", serin.log());
+}
+
+#[test]
+fn a_soft_limit_of_descriptors_does_not_limit_clients() {
+    let plain = Plain::start("v1");
+    let mut serin = Serin::prepare(&plain.services());
+    serin.spawn_limited("-S -n 64");
+    serin.ready();
+    let mut open: Vec<_> = (0..100).map(|_| Client::connect(serin.port).unwrap()).collect();
+    for client in &mut open {
+        assert_eq!(client.send("/", &[]).unwrap().status, 200);
+    }
 }

@@ -102,10 +102,10 @@ impl Serin {
         self.spawn_on(&self.file(), out);
     }
 
-    /// Starts it with so many descriptors at most.
-    pub fn spawn_with_files(&mut self, files: u32) {
+    /// Starts it under limits as `ulimit` takes them.
+    pub fn spawn_limited(&mut self, limits: &str) {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\""), &binary()]);
+        shell.args(["-c", &format!("ulimit {limits} && exec \"$0\" \"$@\""), &binary()]);
         self.spawn_by(shell, &self.file(), Stdio::null());
     }
 

@@ -214,3 +214,17 @@ fn while_it_drains_the_canary_keeps_its_clients_and_takes_nobody_new() {
     let newcomer = assign(&all, &Claims::default(), || 7);
     assert_eq!((newcomer.version, newcomer.hand_out), (0, None));
 }
+
+#[test]
+fn nobody_is_drawn_for_a_canary_without_weight_and_all_are_for_one_with_the_whole() {
+    for (ppm, expected) in [(0, 0), (1_000_000, 1)] {
+        let service = service(ppm);
+        for nth in 0..10_000_u64 {
+            // Spread over all buckets, the first and the last among them.
+            let draw = nth.wrapping_mul(u64::MAX / 9_999);
+            assert_eq!(routed(&service, &[], draw).0, expected, "{ppm} ppm, draw {draw}");
+        }
+        let cookies = (0..10_000).map(|id| format!("serin={}", StickyId(id)));
+        assert!(cookies.map(|cookie| routed(&service, &[("cookie", &cookie)], 0).0).all(|version| version == expected));
+    }
+}

@@ -183,7 +183,7 @@ pub async fn http1(run: Arc<Run>, which: u64) {
             },
         };
         used += plans.len() as u64;
-        if exchange(&run, &mut stream, &plans, &mut random, &before).await {
+        if exchange(&run, &mut stream, &plans, &mut random, before.as_ref()).await {
             connection = Some(stream);
         }
         before = plans.pop();
@@ -196,7 +196,7 @@ async fn exchange(
     stream: &mut BufReader<TcpStream>,
     plans: &[Plan],
     random: &mut fastrand::Rng,
-    before: &Option<Plan>,
+    before: Option<&Plan>,
 ) -> bool {
     let manner = plans[0].manner;
     let mut bytes: Vec<u8> = plans.iter().flat_map(request).collect();
@@ -224,7 +224,9 @@ async fn exchange(
             let mut reader = reader;
             let _either = timeout(wait, reader.read(&mut some)).await;
         }
-        plans.iter().for_each(|_| run.count("left"));
+        for _ in plans {
+            run.count("left");
+        }
         return false;
     }
     let mut reader = BufReader::new(reader);
@@ -239,7 +241,7 @@ async fn receive<R: tokio::io::AsyncRead + Unpin>(
     reader: &mut BufReader<R>,
     plans: &[Plan],
     mut random: fastrand::Rng,
-    before: &Option<Plan>,
+    before: Option<&Plan>,
 ) -> bool {
     for (nth, plan) in plans.iter().enumerate() {
         let slowly = (plan.manner == Manner::ReadsSlowly).then_some(&mut random);
@@ -247,14 +249,16 @@ async fn receive<R: tokio::io::AsyncRead + Unpin>(
             Ok(got) => got,
             Err(_) => Got::Nothing("in time".to_owned()),
         };
-        run.judge(plan, "h1", &got, plans[..nth].last().or(before.as_ref()));
+        run.judge(plan, "h1", &got, plans[..nth].last().or(before));
         let closes = match &got {
             Got::Answer(answer) => answer.closes,
             Got::Cut(_) | Got::Nothing(_) => true,
         };
         if closes {
             // The proxy said so, or could not do otherwise: what was sent behind it is not answered.
-            plans[nth + 1..].iter().for_each(|_| run.count("behind an end"));
+            for _ in &plans[nth + 1..] {
+                run.count("behind an end");
+            }
             return false;
         }
     }
@@ -280,7 +284,7 @@ fn request(plan: &Plan) -> Vec<u8> {
             head.push_str("transfer-encoding: chunked\r\n");
             content = in_chunks(&content, true);
         } else {
-            head.push_str(&format!("content-length: {upload}\r\n"));
+            head.extend(["content-length: ", &upload.to_string(), "\r\n"]);
         }
     }
     head.push_str("\r\n");

@@ -119,7 +119,8 @@ impl World {
         }
         serin.write(&self.services());
         while !self.versions[version][which].has_been_used() && !run.is_over() {
-            sleep(Duration::from_millis(5)).await; // why: the pause between two looks.
+            // why: the pause between two looks.
+            sleep(Duration::from_millis(5)).await;
         }
         old.stop();
     }
@@ -174,14 +175,9 @@ async fn chaos(setup: Setup) {
     }
     clients.join_all().await;
     report(&scale, setup, &run, &held);
-    let faults = seen.faults.lock().unwrap();
-    assert!(
-        faults.is_empty(),
-        "{} faults with {scale:?}, {setup:?}: {:#?}",
-        faults.len(),
-        &faults[..faults.len().min(20)]
-    );
-    drop(faults);
+    let faults = std::mem::take(&mut *seen.faults.lock().unwrap());
+    let some = &faults[..faults.len().min(20)];
+    assert!(faults.is_empty(), "{} faults with {scale:?}, {setup:?}: {some:#?}", faults.len());
     is_let_go(&serin, before).await;
     is_flat(&held);
     let metrics = String::from_utf8(Client::get(serin.admin, "/metrics").unwrap().body).unwrap();
@@ -209,7 +205,8 @@ async fn is_let_go(serin: &Serin, before: Holding) {
             return;
         }
         assert!(Instant::now() < end, "{} files are open, {} were at the start", now.files, before.files);
-        sleep(Duration::from_millis(50)).await; // why: the pause between two looks.
+        // why: the pause between two looks.
+        sleep(Duration::from_millis(50)).await;
     }
 }
 

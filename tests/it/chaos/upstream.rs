@@ -206,7 +206,7 @@ impl Connection {
         let (token, name) = (&request.token, self.name);
         let mut head = format!("HTTP/1.1 {status}\r\nx-token: {token}\r\nx-version: {name}\r\n");
         match frame {
-            Frame::Length => head.push_str(&format!("content-length: {size}\r\n")),
+            Frame::Length => head.extend(["content-length: ", &size.to_string(), "\r\n"]),
             Frame::Chunked => head.push_str("transfer-encoding: chunked\r\n"),
             Frame::UntilClose => {}
         }
