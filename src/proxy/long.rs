@@ -14,7 +14,7 @@ use super::{
     routing::Choice,
 };
 use crate::engine::{
-    names::{Role, ServiceName, VersionName},
+    names::{Generation, Role, ServiceName, VersionName},
     table::Table,
 };
 
@@ -33,6 +33,8 @@ struct State {
     /// It had one when this began; others are none to lose it.
     has_part: bool,
     drain_timeout: Cell<Duration>,
+    /// The table under which it was looked at last.
+    seen: Cell<Option<Generation>>,
     /// When it is ended, once its version has lost its part.
     until: Cell<Option<Coarse>>,
     is_over: Cell<bool>,
@@ -48,6 +50,7 @@ impl LongLived {
             version: version.name.clone(),
             has_part: version.role != Role::Other,
             drain_timeout: Cell::new(choice.service().drain_timeout),
+            seen: Cell::default(),
             until: Cell::default(),
             is_over: Cell::default(),
             waker: RefCell::default(),
@@ -74,18 +77,24 @@ impl LongLived {
 impl State {
     /// Whether its time has just come.
     fn look(&self, table: &Table, ticks: &Ticks) -> bool {
+        // Tables may be large, and change seldom.
+        if self.seen.replace(Some(table.generation)) != Some(table.generation) {
+            self.look_at(table, ticks);
+        }
+        self.until.get().is_some_and(|until| ticks.now() >= until) && !self.is_over.replace(true)
+    }
+
+    fn look_at(&self, table: &Table, ticks: &Ticks) {
         let service = table.services.iter().find(|service| service.name == self.service);
         if let Some(service) = service {
             self.drain_timeout.set(service.drain_timeout);
         }
         let version = service.and_then(|service| service.versions.iter().find(|one| one.name == self.version));
         if !self.has_part || version.is_some_and(|version| version.role != Role::Other) {
-            self.until.set(None);
-            return false;
+            return self.until.set(None);
         }
         let until = self.until.get().unwrap_or_else(|| ticks.in_future(self.drain_timeout.get()));
         self.until.set(Some(until));
-        ticks.now() >= until && !self.is_over.replace(true)
     }
 }
 
