@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{AnalysisRun, ConfigStatus, Event, codec};
 use crate::engine::{
     event,
+    health::{EndpointState, EndpointView},
     names::{Generation, Revision, Role, ServiceName, VersionName},
     samples,
     time::Timestamp,
@@ -217,6 +218,26 @@ pub struct Version {
     /// 99th percentile.
     #[serde(with = "codec::millis_option", default, skip_serializing_if = "Option::is_none")]
     pub p99_ms: Option<Duration>,
+    /// Its endpoints, where they are watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One endpoint, at one of the addresses of its name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// `host:port`, with the address behind an `@` if it is one of a name's; or `unix:` and a path.
+    pub name: String,
+    /// `healthy`, `unknown`, `unhealthy` or `ejected`.
+    #[serde(with = "codec::word")]
+    pub state: EndpointState,
+    /// Why it is out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How long it stays out at least, where that is known.
+    #[serde(with = "codec::millis_option", default, skip_serializing_if = "Option::is_none")]
+    pub back_in_ms: Option<Duration>,
 }
 
 impl Service {
@@ -357,6 +378,7 @@ impl From<&view::VersionView> for Version {
             p50_ms: version.p50,
             p95_ms: version.p95,
             p99_ms: version.p99,
+            endpoints: version.endpoints.iter().cloned().map(Into::into).collect(),
         }
     }
 }
@@ -374,7 +396,22 @@ impl From<Version> for view::VersionView {
             p50: version.p50_ms,
             p95: version.p95_ms,
             p99: version.p99_ms,
+            endpoints: version.endpoints.into_iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl From<EndpointView> for Endpoint {
+    fn from(endpoint: EndpointView) -> Self {
+        let EndpointView { name, state, why, back_in } = endpoint;
+        Self { name, state, why, back_in_ms: back_in }
+    }
+}
+
+impl From<Endpoint> for EndpointView {
+    fn from(endpoint: Endpoint) -> Self {
+        let Endpoint { name, state, why, back_in_ms } = endpoint;
+        Self { name, state, why, back_in: back_in_ms }
     }
 }
 
@@ -432,6 +469,12 @@ mod tests {
                 p50: Some(Duration::from_micros(31_743)),
                 p95: Some(Duration::from_micros(92_159)),
                 p99: None,
+                endpoints: vec![EndpointView {
+                    name: "app:80@10.0.0.7".into(),
+                    state: EndpointState::Ejected,
+                    why: Some("5 errors in a row".into()),
+                    back_in: Some(s(9)),
+                }],
             }],
             last_event: None,
             analysis_runs: Vec::new(),

@@ -10,7 +10,7 @@ use super::{
     yaml::{Node, Value},
 };
 use crate::engine::{
-    plan::{Guard, Pause, ServicePlan, Step},
+    plan::{Guard, Pause, ServicePlan, Step, VersionPlan},
     weight::Weight,
 };
 
@@ -24,6 +24,7 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
     hasty(plan, &place, report);
     starving(plan, &place, report);
     late(plan, &place, report);
+    unseeing(plan, &place, report);
 }
 
 /// Nothing could ever revert the canary.
@@ -100,6 +101,25 @@ fn late(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
         report
             .warning(&place.of(&["strategy", "canary", "deadline"]), message)
             .help("make the deadline longer than all pauses together");
+    }
+}
+
+/// A guard that waits for endpoints of which nothing is known.
+fn unseeing(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
+    if plan.strategy.policy.capacity_guard.is_none() {
+        return;
+    }
+    let is_watched = |of: &VersionPlan| of.upstream.health.is_some() || of.upstream.ejection.is_some();
+    let blind: Vec<String> =
+        plan.versions.iter().filter(|of| !is_watched(of)).map(|of| format!("`{}`", of.name)).collect();
+    if !blind.is_empty() {
+        let message = format!(
+            "nothing is known of the endpoints of {}, so `capacityGuard` never waits while it is stable",
+            blind.join(", ")
+        );
+        report
+            .warning(&place.of(&["strategy", "canary", "abort", "capacityGuard"]), message)
+            .help("give each version that can be stable a `health: { path: /healthz }`");
     }
 }
 

@@ -11,6 +11,7 @@ mod file;
 mod filter;
 mod guard;
 mod header_route;
+mod health;
 mod lint;
 mod listener;
 pub mod manual;

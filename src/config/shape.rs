@@ -61,8 +61,10 @@ shapes! {
     RESCUE = "services.<name>.rescue" { methods conditions } later {}
     COUNT_AS_ERROR = "services.<name>.countAsError" { statuses grpc } later {}
     VERSION = "services.<name>.versions.<name>" {
-        endpoints http tls loadBalancing slowStart limits filters
-    } later { health ejection }
+        endpoints http tls loadBalancing slowStart limits filters health ejection
+    } later {}
+    HEALTH = "services.<name>.versions.<name>.health" { path interval timeout healthy unhealthy } later {}
+    EJECTION = "services.<name>.versions.<name>.ejection" { consecutiveErrors base maxShare } later {}
     UPSTREAM_TLS = "services.<name>.versions.<name>.tls" { ca sni cert key } later {}
     UPSTREAM_LIMITS = "services.<name>.versions.<name>.limits" { connections pending } later {}
     VERSION_FILTERS = "services.<name>.versions.<name>.filters" { requestHeaders responseHeaders } later {}
@@ -82,7 +84,8 @@ shapes! {
     } later {}
     PROMOTE_EARLY = "services.<name>.strategy.canary.promoteEarly" { alpha blastRadius } later {}
     BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
-    ABORT = "services.<name>.strategy.canary.abort" { ramp } later { capacityGuard }
+    ABORT = "services.<name>.strategy.canary.abort" { ramp capacityGuard } later {}
+    CAPACITY_GUARD = "services.<name>.strategy.canary.abort.capacityGuard" { minHealthy deadline } later {}
     WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}
     STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute pause analysis }
         later { setMirrorRoute experiment }

@@ -11,7 +11,7 @@ use super::{
     plan::{Plan, ServicePlan},
     rollout::{Log, Recollection, Service},
     route::Routes,
-    samples::{Samples, SlotSamples},
+    samples::{EndpointSamples, Samples, SlotSamples},
     table::{ServiceTable, Table},
     time::Timestamp,
     view::View,
@@ -182,8 +182,13 @@ impl Engine {
         for slot in &samples.slots {
             by_service.entry(&slot.service).or_default().push(slot);
         }
+        let mut endpoints: HashMap<&ServiceName, Vec<&EndpointSamples>> = HashMap::new();
+        for seen in &samples.endpoints {
+            endpoints.entry(&seen.service).or_default().push(seen);
+        }
         for service in &mut self.services {
             let slots = by_service.remove(service.name()).unwrap_or_default();
+            service.look_at_endpoints(&endpoints.remove(service.name()).unwrap_or_default(), log);
             service.measured(&slots, log);
         }
     }

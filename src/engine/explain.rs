@@ -2,12 +2,14 @@
 
 use super::{
     assign::CohortTarget,
+    endpoint::InUse,
+    failure::DeadCanary,
     filter::Scheme,
     names::{Role, ServiceName, VersionName},
     request::RequestView,
     route::Action,
     split::{self, Claims, Reason},
-    table::{ServiceTable, Table},
+    table::{ServiceTable, Table, VersionTable},
     weight::Weight,
 };
 
@@ -78,7 +80,7 @@ fn chosen(service: &ServiceTable, request: &RequestView<'_>) -> Chosen {
     let claims = Claims::of(service, request);
     let assignment = split::assign(service, &claims, || 0);
     let is_drawn = assignment.reason == Reason::Sampled || assignment.hand_out.is_some();
-    let because = match assignment.reason {
+    let mut because = match assignment.reason {
         Reason::Forced => format!("the request forces it: {}", target(claims.forced.as_ref())),
         Reason::Cohort => match claims.header_route.as_ref().filter(|_| Some(assignment.version) == service.canary) {
             Some(name) => format!("header route `{name}` of the rollout"),
@@ -99,6 +101,16 @@ fn chosen(service: &ServiceTable, request: &RequestView<'_>) -> Chosen {
     } else {
         vec![one(assignment.version, Weight::FULL)]
     };
+    let is_dead = |of: &&VersionTable| of.in_use == InUse::Nobody;
+    if let Some(dead) = service.canary.map(|at| &service.versions[at]).filter(is_dead)
+        && versions.iter().any(|(name, ..)| *name == dead.name)
+    {
+        let instead = match service.failure.dead_canary {
+            DeadCanary::Stable => format!("{} answers for it", service.versions[service.stable].name),
+            DeadCanary::Fail => "it fails there".to_owned(),
+        };
+        because = format!("{because}; no endpoint of {} is well, so {instead}, and it counts as failed", dead.name);
+    }
     let bucket = assignment.bucket.filter(|_| !is_drawn).map(split::Bucket::number);
     Chosen { service: service.name.clone(), reason: assignment.reason, because, bucket, versions }
 }

@@ -11,6 +11,7 @@ pub mod event;
 pub mod explain;
 pub mod failure;
 pub mod filter;
+pub mod health;
 pub mod input;
 pub mod memory;
 pub mod names;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     address::Network,
     assign::{Cohort, ForceRule, HeaderRoute, MirrorRoute},
-    endpoint::{Endpoint, UpstreamHttp},
+    endpoint::{Endpoint, InUse, UpstreamHttp},
     failure::{FailurePlan, Retry},
     filter::BothWays,
     names::{Generation, Role, ServiceName, VersionName},
@@ -89,6 +89,8 @@ pub struct VersionTable {
     pub http: UpstreamHttp,
     /// How its endpoints are used.
     pub upstream: Arc<UpstreamPlan>,
+    /// Which of its endpoints get requests now.
+    pub in_use: InUse,
     /// What is changed on the way to it and back.
     pub filters: Arc<BothWays>,
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     analysis::record::RunRecord,
     event::Event,
+    health::EndpointView,
     names::{Generation, Revision, Role, ServiceName, VersionName},
     samples::Counts,
     time::Timestamp,
@@ -41,7 +42,7 @@ pub struct ServiceView {
     pub rollout: Option<RolloutView>,
     /// Each configured version.
     pub versions: Vec<VersionView>,
-    /// The latest event.
+    /// The latest event but for those of endpoints.
     pub last_event: Option<Event>,
     /// Analysis runs since the start of the process, the latest last: those that ended (bounded), then those that go on.
     pub analysis_runs: Vec<Arc<RunRecord>>,
@@ -210,4 +211,6 @@ pub struct VersionView {
     pub p95: Option<Duration>,
     /// 99th percentile.
     pub p99: Option<Duration>,
+    /// Its endpoints, where they are watched.
+    pub endpoints: Vec<EndpointView>,
 }

@@ -22,6 +22,7 @@ use super::{
     totals::{Series, SeriesTotals, Totals},
 };
 use crate::engine::{
+    health::EndpointState,
     split::Reason,
     stats::latency::upper_edge,
     table::Table,
@@ -222,11 +223,26 @@ impl Page {
                 }
             }
         }
-        let mut endpoints = gauges(to, "serin_endpoints", "Addresses of a version.")?;
-        for service in services {
+        self.endpoints(to)
+    }
+
+    /// Where nobody is watched, all that are configured are held to be well.
+    fn endpoints(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let mut endpoints = gauges(to, "serin_endpoints", "Endpoints of a version, each address of a name, by state.")?;
+        for service in &self.input.table.services {
+            let view = self.input.view.services.iter().find(|view| view.name == service.name);
             for version in &service.versions {
-                let labels = [("service", service.name.as_str()), ("version", version.name.as_str())];
-                gauge(&mut endpoints, labels, &version.endpoints.len())?;
+                let seen = view.and_then(|view| view.versions.iter().find(|view| view.name == version.name));
+                let watched = seen.map_or(&[][..], |seen| &seen.endpoints);
+                for state in EndpointState::ALL {
+                    let many = match (watched, state) {
+                        ([], EndpointState::Healthy) => version.endpoints.len(),
+                        _ => watched.iter().filter(|endpoint| endpoint.state == state).count(),
+                    };
+                    let (service, version) = (service.name.as_str(), version.name.as_str());
+                    let labels = [("service", service), ("version", version), ("state", state.as_str())];
+                    gauge(&mut endpoints, labels, &many)?;
+                }
             }
         }
         Ok(())

@@ -11,12 +11,14 @@ use std::{
 };
 
 use super::{
+    endpoints::{Endpoints, Known, Tally, TallyKey},
     fast_path::{FastPath, FastPathOutcome},
     refused::{Refused, RefusedReason},
     slot::{Slot, SlotKey},
     totals::Totals,
 };
 use crate::engine::{
+    endpoint::Instance,
     names::{Generation, ServiceName, VersionName},
     samples::{Counts, FailedBuckets, Samples, SlotSamples},
     stats::latency::{BUCKETS, LatencyCounts},
@@ -29,6 +31,7 @@ pub struct Hub {
     workers: Vec<PerWorker>,
     /// Readers alone take this lock.
     kept: Mutex<Kept>,
+    endpoints: Endpoints,
     reader_taken: AtomicBool,
     access_log_dropped: AtomicU64,
     accept_failures: AtomicU64,
@@ -69,6 +72,7 @@ impl Hub {
         Arc::new(Self {
             workers: (0..workers).map(|_| PerWorker::default()).collect(),
             kept: Mutex::default(),
+            endpoints: Endpoints::default(),
             reader_taken: AtomicBool::new(false),
             access_log_dropped: AtomicU64::new(0),
             accept_failures: AtomicU64::new(0),
@@ -97,6 +101,21 @@ impl Hub {
     /// When `worker` is not under the number that the hub was made for.
     pub fn refused(&self, worker: usize, reason: RefusedReason) {
         self.workers[worker].refused.count(reason);
+    }
+
+    /// The counter of an instance's errors in a row. Takes a lock: keep it for as long as attempts are made there.
+    pub fn tally(&self, key: TallyKey) -> Arc<Tally> {
+        self.endpoints.tally(key)
+    }
+
+    /// Says which endpoints there are of the versions whose endpoints are watched.
+    pub fn known_endpoints(&self, known: Vec<Known>) {
+        self.endpoints.known(known);
+    }
+
+    /// Says how a health check of an instance of a version ended; why, where it failed.
+    pub fn checked(&self, whose: (ServiceName, VersionName, Instance), outcome: Result<(), Arc<str>>) {
+        self.endpoints.checked(whose, outcome);
     }
 
     /// Counts a line of the access log that there was no room for.
@@ -225,7 +244,7 @@ impl Reader {
                 }
             }
         }
-        news.into_samples()
+        Samples { slots: news.into_slots(), endpoints: self.hub.endpoints.drain() }
     }
 }
 
@@ -322,7 +341,7 @@ impl News {
         merged.longest_error_run = merged.longest_error_run.max(slot.longest_error_run());
     }
 
-    fn into_samples(self) -> Samples {
+    fn into_slots(self) -> Vec<SlotSamples> {
         let changed = |merged: &Merged| {
             let counted = merged.evidence.iter().any(|counts| counts.requests > 0);
             counted || !merged.latency.is_empty() || merged.failed != FailedBuckets::default()
@@ -341,7 +360,7 @@ impl News {
                 longest_error_run: merged.longest_error_run,
             }
         });
-        Samples { slots: slots.collect() }
+        slots.collect()
     }
 }
 

@@ -51,6 +51,7 @@ mod opening;
 mod origin;
 mod outcome;
 mod pool;
+mod probe;
 mod proxy_protocol;
 mod replay;
 mod resolver;
@@ -117,6 +118,8 @@ pub struct Proxy {
     acceptor: std::thread::JoinHandle<()>,
     workers: Vec<worker::WorkerHandle>,
     access_log: access::Queue,
+    /// Ends when it is dropped.
+    _prober: probe::Prober,
 }
 
 impl Proxy {
@@ -142,6 +145,7 @@ impl Proxy {
             .iter()
             .map(|worker| listener::Target { orders: worker.orders.downgrade(), load: Arc::clone(&worker.load) })
             .collect();
+        let prober = probe::start(publication.clone(), Arc::clone(&hub), resolver)?;
         let access_log = access::Queue::new(Arc::clone(&hub));
         let (stop_accepting, stop) = watch::channel(false);
         let acceptor = listener::start(
@@ -150,7 +154,7 @@ impl Proxy {
             listener::Shared { publication, hub, access_log: access_log.clone() },
             stop,
         )?;
-        Ok(Self { local_addrs, stop_accepting, acceptor, workers, access_log })
+        Ok(Self { local_addrs, stop_accepting, acceptor, workers, access_log, _prober: prober })
     }
 
     /// Where it listens, in the order of the listeners, with the ports that were taken for 0.

@@ -92,6 +92,7 @@ impl Outcome {
     pub(super) fn superseded(mut self, ending: Option<Ending>) -> Routed {
         let ending = ending.unwrap_or_else(|| self.answers_ending());
         self.recorded = true;
+        self.choice.pool().ended(ending);
         let slot = self.choice.slot();
         if let Some(routed) = self.routed.take() {
             slot.attempted(ending);
@@ -125,6 +126,7 @@ impl Outcome {
             Some(head) => (head.status, head.latency),
             None => (status, self.since.elapsed()),
         };
+        self.choice.pool().ended(ending);
         let slot = self.choice.slot();
         match &self.routed {
             None => {

@@ -60,7 +60,7 @@ impl Routing {
                 role: version.role,
                 weight_generation: service.weight_generation,
             }),
-            group: Group::new(pools, version),
+            group: Group::new(pools, &service.name, version),
             budget: Budget::new(ticks.now()),
         };
         let services = table
@@ -186,6 +186,9 @@ impl Choice {
     /// A connection to the endpoint: to another of its addresses if this one cannot be connected to, and to those of a new
     /// answer for its name if none can. Nothing has been sent before, so this is one attempt.
     pub(super) async fn connect(&mut self) -> io::Result<Lease> {
+        if self.pool.is_nobody() {
+            return self.pool.connect().await;
+        }
         if let Some(cause) = self.known_dead() {
             return Err(io::Error::other(&*cause));
         }

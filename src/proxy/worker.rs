@@ -152,7 +152,7 @@ impl Worker {
     fn new(place: Place, publication: &Publication, hub: Arc<Hub>, resolver: &Arc<Resolver>) -> Self {
         let Place { index, .. } = place;
         let ticks = Ticks::new();
-        let pools = Rc::new(Pools::new(&ticks, resolver, place.count));
+        let pools = Rc::new(Pools::new(&ticks, resolver, &hub, place.count));
         let log = Rc::new(FaultLog::new(&ticks));
         let mut recorder = hub.recorder(index);
         let routing = Rc::new(Routing::new(publication.current(), &mut recorder, &pools, &log));

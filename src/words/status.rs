@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
+    endpoints::endpoints,
     event::sentence,
     quantity::{counted, duration, latency, limit, number, rate, share, trimmed},
     style::{Mark, Style, Tone},
@@ -63,6 +64,9 @@ pub fn status(
         line("Revision", &revision(at, service, rollout, style));
     } else if let Some(event) = &service.last_event {
         line("Last", &format!("{}, {} ago", sentence(event, before), duration(at.since(event.at))));
+    }
+    for endpoints in endpoints(service) {
+        line("Endpoints", &endpoints);
     }
     match service.phase {
         PhaseView::Paused | PhaseView::Degraded => line("Try", &format!("serin why {}", service.name)),

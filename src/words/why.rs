@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{
+    endpoints::endpoint_items,
     event::{bad, cause, shares},
     quantity::{counted, duration, latency, limit, number, quantile, share},
     status::{amount, awaited, bound, check_name, evidence, step_named, step_words, version, whole_percent},
@@ -92,6 +93,7 @@ fn progressing(service: &ServiceView, rollout: &RolloutView, style: Style) -> Ve
     }
     lines.extend(checks(service, rollout, style));
     lines.extend(measured(service));
+    lines.extend(endpoint_items(service, style));
     lines.push(next(rollout));
     lines.push(format!("Try:  serin promote {name} (next step now), serin pause {name}, serin abort {name}"));
     lines
@@ -112,6 +114,7 @@ fn paused(service: &ServiceView, rollout: &RolloutView, because: Option<Because<
     }
     lines.extend(checks(service, rollout, style));
     lines.extend(measured(service));
+    lines.extend(endpoint_items(service, style));
     lines.push("It goes nowhere by itself. To go on:".to_owned());
     // Where the rollout stood is not known then, so it cannot be gone on with.
     let untrusted = because.is_some_and(|because| matches!(because.event.cause, Cause::Storage(_)));
@@ -162,6 +165,11 @@ fn degraded(service: &ServiceView, because: Option<Because<'_>>, style: Style) -
         (None, Some(reason)) => lines.push(item(style, Mark::Bad, reason)),
         (None, None) => {}
     }
+    let left = version(service, Role::Canary).filter(|canary| canary.weight > Weight::ZERO);
+    if let Some((canary, reason)) = left.zip(service.phase_reason.as_ref()) {
+        lines.push(item(style, Mark::Held, &format!("{tried} still has {}: {reason}", canary.weight)));
+    }
+    lines.extend(endpoint_items(service, style));
     lines.push(format!("{tried} is not tried again by itself. To go on:"));
     lines.push(format!("  serin retry {name}    tries {tried} again from step 1"));
     lines.push("  or name another version, or another `revision`, in the config file and save it".to_owned());
@@ -177,6 +185,7 @@ fn healthy(service: &ServiceView, because: Option<Because<'_>>, style: Style) ->
         lines.push(item(style, Mark::Good, &told));
     }
     lines.extend(measured(service));
+    lines.extend(endpoint_items(service, style));
     lines.push("No rollout is running. To start one:".to_owned());
     lines.push(format!("  serin start {name} --to VERSION"));
     lines.push("  or name another version as `canary` in the config file and save it".to_owned());

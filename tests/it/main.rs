@@ -14,6 +14,7 @@ mod edge;
 mod floods;
 mod guide;
 mod harness;
+mod health;
 mod messages;
 mod prometheus;
 mod promises;

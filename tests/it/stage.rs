@@ -342,6 +342,7 @@ fn version_view(name: &str, role: Role, weight: &str, counts: Counts) -> Version
         p50: busy.then_some(ms(31)),
         p95: busy.then_some(ms(92)),
         p99: busy.then_some(ms(184)),
+        endpoints: Vec::new(),
     }
 }
 

@@ -109,6 +109,7 @@ fn state(service: &ServiceView, night: &words::Night) -> Markup {
             (split(service, canary))
             (plan(service))
         }
+        @for line in words::endpoints(service) { p class="waiting" { "Out: " (line) } }
         @if !others.is_empty() {
             nav class="verbs" aria-label="What else can be done" {
                 @for offer in others { (link(service, offer, "button")) }

@@ -365,6 +365,36 @@ fields! {
         filters [Map("services.<name>.versions.<name>.filters")] = "none",
             eg "{ requestHeaders: { set: { x-version: v42 } } }":
             "What is changed of requests to it and of its answers";
+        health [Map("services.<name>.versions.<name>.health")] = "nobody is asked", eg "{ path: /healthz }":
+            "Asks each address, beside the requests, whether it is well. One that is not gets no requests, unless none "
+            "is: then all are used, but for a canary, whose requests `deadCanary` decides on. A canary's weight rises "
+            "only once one of its addresses is well. A new address waits for its first good answer while another one "
+            "has had one. Nothing is remembered over a restart. Checks are no evidence";
+        ejection [Map("services.<name>.versions.<name>.ejection")] = "none", eg "{ consecutiveErrors: 5 }":
+            "Leaves an address out for a while that fails requests in a row, also the only one of a canary. Its errors "
+            "before, and a canary's requests meanwhile, count against the version";
+    }
+    "services.<name>.versions.<name>.health" {
+        path [Path] = "none: a connection, with its TLS, is enough", eg "/healthz":
+            "Asked for by GET; an answer from 200 to 399 is good";
+        interval [Duration] = "2s", eg "2s":
+            "From one answer to the next question, a tenth more or less";
+        timeout [Duration] = "1s, or `interval` if that is shorter", eg "1s":
+            "How long an answer may take; at most `interval`";
+        healthy [Whole(1, 1000)] = "2", eg "2":
+            "Good answers in a row that bring an address back. The first answer of a new one decides alone";
+        unhealthy [Whole(1, 1000)] = "3", eg "3":
+            "Bad answers in a row that take an address out";
+    }
+    "services.<name>.versions.<name>.ejection" {
+        consecutiveErrors [Whole(1, 1000)] = "5", eg "5":
+            "So many errors in a row of one address, over all workers: failed connections, no or no whole answer, and "
+            "what `countAsError` names";
+        base [Duration] = "10s", eg "10s":
+            "How long it is left out the first time; so much longer each further time, up to 5m. What it has served in "
+            "between is taken off";
+        maxShare [Share] = "50%", eg "50%":
+            "Most addresses of the version that are left out at once; one always may be";
     }
     "services.<name>.versions.<name>.tls" {
         ca [Path] = "the system's authorities, or Mozilla's where it has none", eg "ca.crt":
@@ -478,7 +508,7 @@ fields! {
             "Signs each message: `x-serin-signature-256: sha256=` and the HMAC-SHA-256 of the body in hexadecimal";
         events [List(&[Word(&[
             "initialized", "started", "weightChanged", "stepChanged", "paused", "resumed", "promoted", "aborted",
-            "superseded", "reconfigured", "scaleDown", "terminated",
+            "superseded", "reconfigured", "scaleDown", "terminated", "endpointOut", "endpointBack",
         ])])] = "started, paused, promoted, aborted, superseded, scaleDown", eg "[paused, aborted]":
             "What is told";
     }
@@ -492,6 +522,16 @@ fields! {
         ramp [Duration] = "0s, at once", eg "20s":
             "An abort takes the canary's weight down over so long, for a stable version that could not take everything at "
             "once. Asked for again, an abort is at once";
+        capacityGuard [Map("services.<name>.strategy.canary.abort.capacityGuard")] = "none",
+            eg "{ minHealthy: 50%, deadline: 10s }":
+            "An abort waits, but not for long, until enough of stable's addresses are well to take the traffic: they may "
+            "have been scaled down. Asked for again, an abort is at once";
+    }
+    "services.<name>.strategy.canary.abort.capacityGuard" {
+        minHealthy [Share] = "50%", eg "50%":
+            "So many of stable's addresses must be well, as far as its `health` and `ejection` know them";
+        deadline [Duration] = "10s", eg "10s":
+            "After so long the weight goes back in any case, from 1s to 10m";
     }
     "services.<name>.strategy.canary.windows[]" {
         days [List(&[Word(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"])])] = "every day", eg "[mon, tue]":
@@ -526,7 +566,7 @@ fields! {
         noTrafficFor [Duration] = "10m", eg "10m":
             "For how long a step may lack its requests before `onNoTraffic`";
         deadline [Duration] = "none", eg "12h":
-            "After so much unpaused time the rollout is aborted. Waiting for a window or a turn is not counted";
+            "After so much unpaused time the rollout is aborted. Waiting for a window or a turn is not counted, waiting for a canary to be well is";
         analysis [Map("services.<name>.strategy.canary.analysis")] = "none", eg "{ templates: [{ templateName: more }], args: [{ name: token, value: x }] }":
             "Runs analysis templates beside the steps, again and again, to the end of the rollout";
         bake [Map("services.<name>.strategy.canary.bake")] = "none", eg "{ duration: 10m }":

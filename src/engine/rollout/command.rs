@@ -222,10 +222,11 @@ impl Service {
         };
         let undone = self.standing.stable.clone();
         self.standing.refuse(&undone);
-        if back < self.plan.strategy.policy.rollback_window {
+        let (fit, known) = self.fit(&target.version);
+        if back < self.plan.strategy.policy.rollback_window && (fit > 0 || known == 0) {
             self.crown(target, cause, log);
         } else {
-            // Too long ago to be trusted with everything at once.
+            // Too long ago to be trusted with everything at once, or not well.
             self.start(target, cause, log);
         }
         Ok(())

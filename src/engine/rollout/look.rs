@@ -21,7 +21,14 @@ impl Service {
             Phase::Healthy => (PhaseView::Healthy, None, None),
             Phase::Progressing(rollout) => (PhaseView::Progressing, None, Some(&rollout.target)),
             Phase::Paused { rollout, reason, .. } => (PhaseView::Paused, Some(reason.clone()), Some(&rollout.target)),
-            Phase::Degraded { target, reason, .. } => (PhaseView::Degraded, Some(reason.clone()), Some(target)),
+            Phase::Degraded { target, reason, ramp } => {
+                let waits = ramp.and_then(|ramp| ramp.waits_until).map_or_else(String::new, |until| {
+                    let stable = &self.standing.stable.version;
+                    let ((fit, all), left) = (self.fit(stable), until.since(now).as_secs() + 1);
+                    format!("; kept up to {left}s more, since {fit} of {all} endpoints of {stable} are well")
+                });
+                (PhaseView::Degraded, Some(format!("{reason}{waits}")), Some(target))
+            }
         };
         ServiceView {
             name: self.plan.name.clone(),
@@ -108,6 +115,7 @@ impl Service {
             p50: seen.quantile(0.5),
             p95: seen.quantile(0.95),
             p99: seen.quantile(0.99),
+            endpoints: self.endpoint_views(&version.name, now),
             name: version.name,
             role: version.role,
             weight: version.weight,

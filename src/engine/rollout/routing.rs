@@ -23,31 +23,29 @@ impl Service {
         let weights = [(canary.unwrap_or(stable), share), (stable, share.rest())];
         // The two weights sum to the whole by construction, so the fallback is never taken.
         let split = Split::new(&weights).unwrap_or_else(|| Split::all_to(stable));
-        let part = |at: usize, plan: &VersionPlan| VersionTable {
+        let part = |at: usize| {
+            if at == stable {
+                (Role::Stable, share.rest())
+            } else if Some(at) == canary {
+                (Role::Canary, share)
+            } else {
+                (Role::Other, Weight::ZERO)
+            }
+        };
+        let version = |plan: &VersionPlan, (role, weight)| VersionTable {
             name: plan.name.clone(),
-            role: if at == stable {
-                Role::Stable
-            } else if Some(at) == canary {
-                Role::Canary
-            } else {
-                Role::Other
-            },
-            weight: if at == stable {
-                share.rest()
-            } else if Some(at) == canary {
-                share
-            } else {
-                Weight::ZERO
-            },
+            role,
+            weight,
             endpoints: plan.endpoints.clone(),
             http: plan.http,
             upstream: Arc::clone(&plan.upstream),
+            in_use: self.in_use(plan, role),
             filters: Arc::clone(&plan.filters),
         };
         ServiceTable {
             name: self.plan.name.clone(),
             weight_generation: self.traffic.generation(),
-            versions: self.plan.versions.iter().enumerate().map(|(at, plan)| part(at, plan)).collect(),
+            versions: self.plan.versions.iter().enumerate().map(|(at, plan)| version(plan, part(at))).collect(),
             stable,
             canary,
             split,
@@ -82,7 +80,7 @@ impl Service {
     }
 
     /// The canary, unless nothing may reach it: an untrusted state means stable only, for forced requests too.
-    fn serving_canary(&self) -> Option<&VersionName> {
+    pub(super) fn serving_canary(&self) -> Option<&VersionName> {
         match &self.phase {
             Phase::Paused { kind: PauseKind::Untrusted, .. } | Phase::Healthy | Phase::Degraded { ramp: None, .. } => {
                 None

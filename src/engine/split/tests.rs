@@ -6,7 +6,7 @@ use super::*;
 use crate::engine::{
     address::Address,
     assign::{Cohort, ForceRule, HeaderRoute},
-    endpoint::UpstreamHttp,
+    endpoint::{InUse, UpstreamHttp},
     failure::{FailurePlan, Retry},
     names::{Generation, Role, ServiceName, VersionName},
     request::{HeaderMatch, StringMatch},
@@ -24,6 +24,7 @@ fn service(ppm: u32) -> ServiceTable {
         endpoints: Vec::new(),
         http: UpstreamHttp::H1,
         upstream: Arc::default(),
+        in_use: InUse::All,
         filters: Arc::default(),
     };
     ServiceTable {

@@ -8,7 +8,7 @@ use std::{
 use super::*;
 use crate::{
     engine::{
-        endpoint::{Endpoint, UpstreamHttp},
+        endpoint::{Endpoint, InUse, UpstreamHttp},
         failure::{FailurePlan, Retry},
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
@@ -40,6 +40,7 @@ fn table() -> Table {
         endpoints: vec![Endpoint::tcp("app", 80); 2],
         http: UpstreamHttp::H1,
         upstream: Arc::default(),
+        in_use: InUse::All,
         filters: Arc::default(),
     };
     let service = ServiceTable {
@@ -101,6 +102,7 @@ fn view() -> View {
         p50: None,
         p95: None,
         p99: None,
+        endpoints: Vec::new(),
     };
     let service = ServiceView {
         name: service(),
@@ -175,7 +177,7 @@ fn every_number_of_the_input_is_on_the_page() {
         (format!("serin_weight_ratio{{{v2}}}"), 0.05),
         (r#"serin_weight_ratio{service="web",version="v1",role="stable"}"#.to_owned(), 0.95),
         (format!("serin_share_ratio{{{v2}}}"), 0.0625),
-        (r#"serin_endpoints{service="web",version="v1"}"#.to_owned(), 2.0),
+        (r#"serin_endpoints{service="web",version="v1",state="healthy"}"#.to_owned(), 2.0),
         (r#"serin_rollout_phase{service="web",phase="Progressing"}"#.to_owned(), 1.0),
         (r#"serin_rollout_phase{service="web",phase="Healthy"}"#.to_owned(), 0.0),
         (r#"serin_rollout_step{service="web"}"#.to_owned(), 2.0),

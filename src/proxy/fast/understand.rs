@@ -82,7 +82,8 @@ fn understands_sticky(rule: &StickyRule) -> bool {
 }
 
 fn understands_version(version: &VersionTable) -> bool {
-    let VersionTable { name: _, role: _, weight: _, endpoints, http, upstream: _, filters } = version;
+    // Whose turn it is, and that nobody's is, the pools know.
+    let VersionTable { name: _, role: _, weight: _, endpoints, http, upstream: _, in_use: _, filters } = version;
     let BothWays { request, response } = &**filters;
     request.is_empty() && response.is_empty() && *http == UpstreamHttp::H1 && endpoints.iter().all(understands_endpoint)
 }

@@ -7,6 +7,7 @@ mod cases;
 mod deadlines;
 mod endpoints;
 mod faults;
+mod health;
 mod http;
 mod introduced;
 mod long;
