@@ -1,0 +1,37 @@
+//! Every sample of the importers becomes a file that can be rehearsed: its plans go through the engine to their ends.
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot go on fails")]
+
+use std::{fs, path::Path};
+
+use clap::ValueEnum as _;
+use serin::{
+    config,
+    import::{Input, Kind, import},
+    rehearse::{Rehearsal, rehearse},
+};
+
+#[test]
+fn what_is_imported_can_be_rehearsed() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/import/golden");
+    let models = ["healthy".to_owned(), "fails-100".to_owned()];
+    let mut rehearsed = 0;
+    for kind in Kind::value_variants() {
+        let word = kind.to_possible_value().unwrap().get_name().to_owned();
+        for entry in fs::read_dir(golden.join(&word)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "yaml") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let made = import(*kind, &[Input { path: path.clone(), text }]).unwrap().config;
+            let config = config::check(&made, Path::new("serin.yaml"), &|_| None).config.unwrap();
+            for plan in config.services.iter().filter(|plan| plan.versions.len() > 1) {
+                let wanted = Rehearsal { plan, rate: 100.0, runs: 1, seed: 1, models: &models, recording: None };
+                let report = rehearse(&wanted, &|_, _| {}).unwrap();
+                assert!(!report.models.is_empty(), "{}", path.display());
+                rehearsed += 1;
+            }
+        }
+    }
+    assert!(rehearsed >= 90, "{rehearsed}");
+}
