@@ -30,7 +30,7 @@ macro_rules! shapes {
 shapes! {
     FILE = "" {
         listen listeners workers metrics admin state accessLog fastPath trust routes services analysisTemplates concurrentRollouts
-        notify
+        notify outbound
     } later { tracing fleet }
     NOTIFY = "notify[]" { slack webhook format secret events } later {}
     LISTENER = "listeners[]" { name listen http proxyProtocol tls limits } later {}
@@ -42,6 +42,7 @@ shapes! {
     STATE = "state" { dir maxAge } later {}
     ACCESS_LOG = "accessLog" { format sampleSuccess } later {}
     TRUST = "trust" { forwardedFrom } later {}
+    OUTBOUND = "outbound" { allow } later {}
     ROUTE = "routes[]" { name match filters timeouts retry service } later {}
     RETRY = "routes[].retry" { retries conditions statuses budget } later {}
     MATCH = "routes[].match[]" { host path method headers query } later {}

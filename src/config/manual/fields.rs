@@ -65,6 +65,8 @@ fields! {
         fastPath [Word(&["on", "off"])] = "on", eg "off":
             "Whether plain HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
             "takes the ordinary path all the same";
+        outbound [Map("outbound")] = "no link-local and no metadata address", eg "{ allow: [169.254.0.0/16] }":
+            "Whom the questions of Serin itself may reach: analyses over HTTP and `notify`";
         trust [Map("trust")] = "nobody is believed", eg "{ forwardedFrom: [10.0.0.0/8] }":
             "Whose word about earlier hops is believed";
         routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
@@ -137,8 +139,9 @@ fields! {
             "has `-primary` after it";
     }
     "admin" {
-        listen [Address] = "127.0.0.1:9900", eg "127.0.0.1:9900":
-            "The address; off loopback both tokens are needed";
+        listen [Address, Url] = "127.0.0.1:9900", eg "127.0.0.1:9900":
+            "The address; off loopback both tokens are needed. Or `unix:/run/serin.sock`: a socket that only the user who "
+            "runs Serin may open";
         readToken [Secret] = "none: reads are open on loopback", eg "${SERIN_READ_TOKEN:-}":
             "The token that reads need; empty is unset";
         writeToken [Secret] = "one is made in the state folder", eg "${SERIN_WRITE_TOKEN:-}":
@@ -162,6 +165,11 @@ fields! {
         forwardedFrom [List(&[Text])] = REQUIRED, eg "[10.0.0.0/8, \"fd00::/8\"]":
             "Networks of peers whose X-Forwarded-* and Forwarded are believed: of the addresses that they name the "
             "rightmost one outside of these networks is the client's. What others say is overwritten";
+    }
+    "outbound" {
+        allow [List(&[Text])] = REQUIRED, eg "[169.254.0.0/16, \"fe80::/10\"]":
+            "Networks that may be asked though they are link-local, or where a cloud keeps credentials: those are refused "
+            "else, whether the URL says so, a name resolves to it, or a redirect leads there. Loopback needs no word";
     }
     "routes[]" {
         name [Name] = "route-1, route-2 and so on", eg "everything":
