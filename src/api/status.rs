@@ -269,6 +269,8 @@ impl From<Service> for view::ServiceView {
             stable: service.stable,
             canary: service.canary,
             rollout: service.rollout.map(Into::into),
+            // Only the process itself knows what it would do.
+            undo_to: None,
             versions: service.versions.into_iter().map(Into::into).collect(),
             last_event: service.last_event.map(Into::into),
             analysis_runs: service.analysis_runs.into_iter().map(|run| Arc::new(run.into())).collect(),
@@ -458,6 +460,7 @@ mod tests {
                     .map(|unit| check("x", unit))
                     .collect(),
             }),
+            undo_to: None,
             versions: vec![view::VersionView {
                 name: VersionName::new("v2").unwrap(),
                 role: Role::Canary,

@@ -40,6 +40,8 @@ pub struct ServiceView {
     pub canary: Option<VersionName>,
     /// The running rollout.
     pub rollout: Option<RolloutView>,
+    /// The earlier stable version that `undo` would go back to; none while a rollout runs.
+    pub undo_to: Option<VersionName>,
     /// Each configured version.
     pub versions: Vec<VersionView>,
     /// The latest event but for those of endpoints.

@@ -101,7 +101,7 @@ impl Stage {
                 if metrics_only {
                     admin::serve_metrics(listener, state, stopped).await.unwrap();
                 } else {
-                    admin::serve(listener, state, stopped).await.unwrap();
+                    admin::serve(admin::Door::Tcp(listener), state, stopped).await.unwrap();
                 }
             });
         });
@@ -378,6 +378,7 @@ pub fn progressing() -> ServiceView {
                 check("consecutiveErrors", Verdict::Pass, Some(1.0), 20.0, Unit::Count),
             ],
         }),
+        undo_to: None,
         versions: vec![
             version_view("v1", Role::Stable, "95%", counts(18, 7_022)),
             version_view("v2", Role::Canary, "5%", counts(1, 371)),
@@ -419,6 +420,7 @@ pub fn healthy() -> ServiceView {
     ServiceView {
         phase: PhaseView::Healthy,
         phase_reason: None,
+        undo_to: Some(version("v0")),
         revision: Revision(0),
         canary: None,
         last_event: history().into_iter().next(),

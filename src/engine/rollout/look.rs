@@ -38,6 +38,7 @@ impl Service {
             stable: self.standing.stable.version.clone(),
             canary: canary.map(|wish| wish.version.clone()),
             rollout: self.rollout().map(|rollout| self.rollout_view(rollout, now)),
+            undo_to: self.rollout().is_none().then(|| self.undo_target()).flatten(),
             versions: self.version_views(now),
             last_event: self.last_event.clone(),
             analysis_runs: self.run_records(),

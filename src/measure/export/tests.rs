@@ -112,6 +112,7 @@ fn view() -> View {
         stable: version("v1"),
         canary: Some(version("v2")),
         rollout: Some(rollout),
+        undo_to: None,
         versions: vec![measured],
         last_event: None,
         analysis_runs: Vec::new(),
