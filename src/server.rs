@@ -260,7 +260,10 @@ impl AdminDoor {
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file of that name, which is no socket"));
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "there is a file of that name, which is no socket",
+            ));
         }
         Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
         _ => {}

@@ -129,7 +129,9 @@ impl Gate {
         }
         Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreignHost", format!("this is not `{name}`")).with_help(
             match self.own {
-                Some(own) => format!("ask by address ({own}) or as localhost; with admin.readToken set, any name is accepted"),
+                Some(own) => {
+                    format!("ask by address ({own}) or as localhost; with admin.readToken set, any name is accepted")
+                }
                 None => "ask as localhost; with admin.readToken set, any name is accepted".to_owned(),
             },
         ))

@@ -63,11 +63,7 @@ impl fmt::Debug for AdminState {
 ///
 /// # Errors
 /// When the listener's own address cannot be read.
-pub async fn serve(
-    door: Door,
-    state: AdminState,
-    shutdown: impl Future<Output = ()> + Send,
-) -> std::io::Result<()> {
+pub async fn serve(door: Door, state: AdminState, shutdown: impl Future<Output = ()> + Send) -> std::io::Result<()> {
     let (going_down, closing) = watch::channel(false);
     let own = match &door {
         Door::Tcp(listener) => Some(listener.local_addr()?),

@@ -187,7 +187,8 @@ fn admin_address(at: &At<'_>, report: &mut Report) -> Option<AdminAddress> {
     }
     report.scalar(at, "an address, or `unix:` and a path", |text| {
         let path = text.strip_prefix("unix:").unwrap_or_default();
-        if path.starts_with('/') && !path.ends_with('/') && path.len() <= SOCKET_PATH_BYTES_MAX && !path.contains('\0') {
+        if path.starts_with('/') && !path.ends_with('/') && path.len() <= SOCKET_PATH_BYTES_MAX && !path.contains('\0')
+        {
             return Ok(AdminAddress::Unix(PathBuf::from(path)));
         }
         let help = format!("write the absolute path, at most {SOCKET_PATH_BYTES_MAX} bytes, as `unix:/run/serin.sock`");

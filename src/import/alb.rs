@@ -138,7 +138,7 @@ fn one_ingress(ingress: &Object, draft: &mut Draft, objects: &Objects, ledger: &
                     made.push((called.to_owned(), route));
                 }
                 None => {
-                    ledger.dropped(path, "its action is not taken over: it neither forwards by weight nor redirects")
+                    ledger.dropped(path, "its action is not taken over: it neither forwards by weight nor redirects");
                 }
             }
         }
@@ -236,22 +236,19 @@ fn act(
     };
     let name = unused_name(of.name, &draft.services);
     let stable = side(groups.first()?, "v1");
-    let mut service = match groups.get(1) {
-        Some(group) => {
-            let canary = side(group, "v2");
-            let total = weight(groups[0]).checked_add(weight(group))?.max(1);
-            let parts = (u128::from(weight(group)) * 1_000_000 + u128::from(total) / 2) / u128::from(total);
-            let share = Weight::from_ppm(u32::try_from(parts).ok()?).ok()?;
-            let how = format!("{share} of the requests go to `{}`, the others to `{}`", canary.version, stable.version);
-            ledger.approximated(item, how);
-            let mut service = Service::new(name.clone(), stable, Some(canary));
-            service.hold_at(share, ledger.place(item));
-            service
-        }
-        None => {
-            ledger.approximated(item, format!("all requests go to `{}`", stable.version));
-            Service::new(name.clone(), stable, None)
-        }
+    let mut service = if let Some(group) = groups.get(1) {
+        let canary = side(group, "v2");
+        let total = weight(groups[0]).checked_add(weight(group))?.max(1);
+        let parts = (u128::from(weight(group)) * 1_000_000 + u128::from(total) / 2) / u128::from(total);
+        let share = Weight::from_ppm(u32::try_from(parts).ok()?).ok()?;
+        let how = format!("{share} of the requests go to `{}`, the others to `{}`", canary.version, stable.version);
+        ledger.approximated(item, how);
+        let mut service = Service::new(name.clone(), stable, Some(canary));
+        service.hold_at(share, ledger.place(item));
+        service
+    } else {
+        ledger.approximated(item, format!("all requests go to `{}`", stable.version));
+        Service::new(name.clone(), stable, None)
     };
     if left_out > 0 {
         draft.remark("a target group without a Service, or beyond the two largest, was left out");

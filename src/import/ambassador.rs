@@ -7,7 +7,7 @@ use super::{
     Importer,
     backend::Backend,
     draft::{Draft, Service, Sticky, service_name, unused_name},
-    istio_http::{decide, retry_on, words},
+    istio_http::{decide, retry_on, retry_text, words},
     ledger::Ledger,
     manifest::{Item, Object, Objects},
     matching::{Condition, How, Match},
@@ -255,14 +255,7 @@ fn limits(mapping: &Object, route: &mut Route, ledger: &mut Ledger) {
     let Some(policy) = mapping.spec(&["retry_policy"]) else { return };
     let (conditions, statuses, _) = retry_on(policy.get("retry_on").and_then(Item::text).unwrap_or_default());
     let retries = policy.get("num_retries").and_then(whole).unwrap_or(1).min(10);
-    let mut text = format!("{{ retries: {retries}, conditions: [{}]", conditions.join(", "));
-    if conditions.is_empty() {
-        text = format!("{{ retries: {retries}");
-    }
-    if !statuses.is_empty() {
-        text += &format!(", statuses: [{}]", statuses.join(", "));
-    }
-    text += " }";
+    let text = retry_text(retries, &conditions, &statuses);
     match trial::route(&format!("service: a, retry: {text}")) {
         Ok(()) => {
             route.retry = Some(text);

@@ -124,8 +124,11 @@ fn collect<'o>(
         return false;
     }
     found.push(Found { reference, object, is_root });
-    let nested = object.item.list(&["spec", "templates"]).iter();
-    nested.fold(true, |is_whole, nested| collect(nested, false, objects, found, ledger) && is_whole)
+    let mut is_whole = true;
+    for nested in object.item.list(&["spec", "templates"]) {
+        is_whole &= collect(nested, false, objects, found, ledger);
+    }
+    is_whole
 }
 
 /// Whether a rule hits a metric. It is a regular expression anywhere in the name; one that cannot be read is taken to hit
@@ -243,7 +246,9 @@ fn try_out(templates: &[TemplateDraft], analysis: &str, background: Option<usize
         }
     };
     let mut text = format!("    strategy:\n      canary:\n{canary}analysisTemplates:\n");
-    templates.iter().for_each(|template| template.write(&mut text));
+    for template in templates {
+        template.write(&mut text);
+    }
     trial::service(&text)
 }
 

@@ -49,7 +49,7 @@ fn one_route(object: &Object, draft: &mut Draft, objects: &Objects, ledger: &mut
         match read.and_then(|all| all.iter().try_for_each(Match::try_out).map(|()| all)) {
             Ok(all) => rules.push((item, all)),
             Err(why) => {
-                ledger.retracted(item, &format!("its match cannot be said, and it must not take others: {why}"))
+                ledger.retracted(item, &format!("its match cannot be said, and it must not take others: {why}"));
             }
         }
     }
@@ -110,9 +110,9 @@ fn matches(item: &Item) -> Result<Vec<Match>, String> {
             let of = |condition: &Condition| {
                 let mut one = one.clone();
                 if is_query {
-                    one.query.push(condition.clone())
+                    one.query.push(condition.clone());
                 } else {
-                    one.headers.push(condition.clone())
+                    one.headers.push(condition.clone());
                 }
                 one
             };

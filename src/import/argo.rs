@@ -90,23 +90,20 @@ fn one_rollout(rollout: &Object, has_others: bool, draft: &mut Draft, objects: &
     let name = unused_name(&name, &draft.services);
     let green = rollout.spec(&["strategy", "blueGreen"]);
     let canary = rollout.spec(&["strategy", "canary"]).unwrap_or(&rollout.item);
-    let service = match green {
-        Some(green) => {
-            let mut service = versions(name, rollout, green, ["activeService", "previewService"], objects, ledger);
-            blue_green::read(green, rollout, &mut service, draft, objects, ledger);
-            service
-        }
-        None => {
-            let pair = canary.get("pingPong").filter(|_| canary.get("stableService").is_none());
-            let mut service = match pair {
-                Some(pair) => versions(name, rollout, pair, ["pingService", "pongService"], objects, ledger),
-                None => versions(name, rollout, canary, ["stableService", "canaryService"], objects, ledger),
-            };
-            policy(rollout, canary, &mut service, ledger);
-            routing::read(canary, &mut service, ledger);
-            steps(canary, rollout, &mut service, draft, objects, ledger);
-            service
-        }
+    let service = if let Some(green) = green {
+        let mut service = versions(name, rollout, green, ["activeService", "previewService"], objects, ledger);
+        blue_green::read(green, rollout, &mut service, draft, objects, ledger);
+        service
+    } else {
+        let pair = canary.get("pingPong").filter(|_| canary.get("stableService").is_none());
+        let mut service = match pair {
+            Some(pair) => versions(name, rollout, pair, ["pingService", "pongService"], objects, ledger),
+            None => versions(name, rollout, canary, ["stableService", "canaryService"], objects, ledger),
+        };
+        policy(rollout, canary, &mut service, ledger);
+        routing::read(canary, &mut service, ledger);
+        steps(canary, rollout, &mut service, draft, objects, ledger);
+        service
     };
     let mut route = Route { service: Some(service.name.clone()), ..Route::default() };
     if has_others {
@@ -151,7 +148,7 @@ fn policy(rollout: &Object, canary: &Item, service: &mut Service, ledger: &mut L
         let done = delay.map(|delay| service.set("scaleDownDelay", shown(delay)));
         match done {
             Some(Ok(())) => {
-                ledger.kept(item, "`scaleDownDelay`: then `scaleDown` is told, and the version may be stopped")
+                ledger.kept(item, "`scaleDownDelay`: then `scaleDown` is told, and the version may be stopped");
             }
             Some(Err(why)) => ledger.dropped(item, why),
             None => ledger.dropped(item, "not a number of seconds"),

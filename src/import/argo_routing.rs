@@ -31,16 +31,13 @@ pub(super) fn read(canary: &Item, service: &mut Service, ledger: &mut Ledger) {
     let (header_at, cookie_at) = (named("canary-by-header"), named("canary-by-cookie"));
     let value_at = annotations.and_then(|all| all.get("canary-by-header-value"));
     if let Some(header) = header_at.and_then(Item::text) {
-        let done = match value_at.and_then(Item::text).filter(|value| !value.is_empty()) {
-            Some(value) => {
-                let cohort = format!("{{ header: {}, values: [{}], to: canary }}", scalar(header), scalar(value));
-                trial::service(&format!("    assign: {{ cohorts: [{cohort}] }}\n"))
-                    .map(|()| service.cohorts.push((header.to_owned(), value.to_owned())))
-            }
-            None => {
-                service.force_header = Some(header.to_owned());
-                Ok(())
-            }
+        let done = if let Some(value) = value_at.and_then(Item::text).filter(|value| !value.is_empty()) {
+            let cohort = format!("{{ header: {}, values: [{}], to: canary }}", scalar(header), scalar(value));
+            trial::service(&format!("    assign: {{ cohorts: [{cohort}] }}\n"))
+                .map(|()| service.cohorts.push((header.to_owned(), value.to_owned())))
+        } else {
+            service.force_header = Some(header.to_owned());
+            Ok(())
         };
         for item in [header_at, value_at].into_iter().flatten() {
             match &done {

@@ -1,5 +1,7 @@
 //! Versions: names of Kubernetes Services made into names and addresses. Refuses what a config cannot hold.
 
+use std::fmt::Write as _;
+
 use super::{
     ledger::Ledger,
     manifest::{Item, Objects},
@@ -89,7 +91,10 @@ impl Backend {
     /// As a value of `versions`.
     pub(super) fn text(&self) -> String {
         let urls: Vec<String> = std::iter::once(&self.url).chain(&self.more).map(|url| scalar(url)).collect();
-        let settings: String = self.settings.iter().map(|(field, value)| format!(", {field}: {value}")).collect();
+        let mut settings = String::new();
+        for (field, value) in &self.settings {
+            let _ = write!(settings, ", {field}: {value}");
+        }
         match &urls[..] {
             [url] if settings.is_empty() => url.clone(),
             _ => format!("{{ endpoints: [{}]{settings} }}", urls.join(", ")),

@@ -286,7 +286,9 @@ impl Draft {
         }
         if !self.notify.is_empty() {
             text += "notify:\n";
-            self.notify.iter().for_each(|receiver| text += &format!("  - {receiver}\n"));
+            for receiver in &self.notify {
+                let _ = writeln!(text, "  - {receiver}");
+            }
         }
         text += "services:\n";
         self.services.iter().for_each(|service| service.write(&mut text));

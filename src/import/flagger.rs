@@ -10,7 +10,7 @@ use super::{
     flagger_metrics, flagger_tell, istio_http,
     ledger::Ledger,
     manifest::{Item, Object, Objects},
-    matching::Match,
+    matching::{Condition, Match},
     route::Route,
     smi::hosts_of,
     trial,
@@ -313,7 +313,7 @@ fn audience(analysis: &Item, service: &mut Service, ledger: &mut Ledger) -> bool
             ledger.retracted(item, "only headers decide who sees the canary");
             continue;
         };
-        let conditions: Vec<String> = headers.iter().map(|header| header.as_header_route()).collect();
+        let conditions: Vec<String> = headers.iter().map(Condition::as_header_route).collect();
         let text = format!("{{ name: ab-{}, all: [{}] }}", nth + 1, conditions.join(", "));
         let steps = format!("[{{ setHeaderRoute: {text} }}, {{ setWeight: 1 }}]");
         let done = trial::service(&format!("    strategy: {{ canary: {{ steps: {steps} }} }}\n"));

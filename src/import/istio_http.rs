@@ -145,14 +145,7 @@ fn retries(item: Option<&Item>, route: &mut Route, ledger: &mut Ledger) {
         return ledger.dropped(item, "without a whole number of `attempts` nothing is tried again");
     };
     let (conditions, statuses, left) = retry_on(item.get("retryOn").and_then(Item::text).unwrap_or_default());
-    let mut text = format!("{{ retries: {}", attempts.min(10));
-    if !conditions.is_empty() {
-        text += &format!(", conditions: [{}]", conditions.join(", "));
-    }
-    if !statuses.is_empty() {
-        text += &format!(", statuses: [{}]", statuses.join(", "));
-    }
-    text += " }";
+    let text = retry_text(attempts.min(10), &conditions, &statuses);
     if let Err(why) = trial::route(&format!("service: a, retry: {text}")) {
         return ledger.dropped(item, why);
     }
@@ -178,6 +171,18 @@ fn retries(item: Option<&Item>, route: &mut Route, ledger: &mut Ledger) {
         let how = format!("`retry`: reset, timeout, 5xx and statuses only for idempotent requests{unknown}");
         ledger.approximated(at, how);
     }
+}
+
+/// The value of `retry`.
+pub(super) fn retry_text(retries: u64, conditions: &[&str], statuses: &[String]) -> String {
+    let mut parts = vec![format!("retries: {retries}")];
+    if !conditions.is_empty() {
+        parts.push(format!("conditions: [{}]", conditions.join(", ")));
+    }
+    if !statuses.is_empty() {
+        parts.push(format!("statuses: [{}]", statuses.join(", ")));
+    }
+    format!("{{ {} }}", parts.join(", "))
 }
 
 /// `retryOn` of Envoy as conditions and statuses, and what is neither.

@@ -103,7 +103,7 @@ fn cors(ingress: &Object, route: &mut Route, ledger: &mut Ledger) {
     for item in names.iter().map(|name| &**name).chain(["enable-cors"]).filter_map(|name| annotation(ingress, name)) {
         match &done {
             Ok(()) => {
-                ledger.approximated(item, "`filters.cors`; credentials never for every origin, at most a day old")
+                ledger.approximated(item, "`filters.cors`; credentials never for every origin, at most a day old");
             }
             Err(why) => ledger.dropped(item, why),
         }

@@ -76,9 +76,9 @@ fn one_split(
         draft.services.push(service);
         return Some(());
     }
-    let matched: Vec<Match> =
+    let split_ones: Vec<Match> =
         matches.iter().flat_map(|one| -> Vec<Match> { at_hosts(one) }).take(MATCHES_MAX).collect();
-    draft.routes.push(route(matched, &service));
+    draft.routes.push(route(split_ones, &service));
     let rest = Backend::of_service(&name, namespace, objects.port(&name, ledger).unwrap_or(80));
     draft.services.push(service);
     let rest = rest.unwrap_or_else(|| Backend::unknown("v1"));

@@ -89,12 +89,11 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
 /// Without routers: the first weighted service takes every request.
 fn alone(draft: &mut Draft, objects: &Objects, ledger: &mut Ledger) -> Option<()> {
     let in_file = file_services(objects).into_iter().find(|(_, item)| item.get("weighted").is_some());
-    let name = match in_file {
-        Some((name, _)) => named(name, None, draft, objects, ledger)?,
-        None => {
-            let object = objects.all("TraefikService").find(|object| object.spec(&["weighted"]).is_some())?;
-            named(&object.name, object.namespace(ledger), draft, objects, ledger)?
-        }
+    let name = if let Some((name, _)) = in_file {
+        named(name, None, draft, objects, ledger)?
+    } else {
+        let object = objects.all("TraefikService").find(|object| object.spec(&["weighted"]).is_some())?;
+        named(&object.name, object.namespace(ledger), draft, objects, ledger)?
     };
     draft.routes.push(Route { service: Some(name), ..Route::default() });
     Some(())
@@ -113,7 +112,7 @@ fn routed(mut routers: Vec<Router<'_>>, draft: &mut Draft, objects: &Objects, le
         match read.and_then(|all| all.iter().try_for_each(Match::try_out).map(|()| all)) {
             Ok(all) => readable.push((router, all)),
             Err(why) => {
-                ledger.retracted(router.item, &format!("its rule cannot be said, and it must not take others: {why}"))
+                ledger.retracted(router.item, &format!("its rule cannot be said, and it must not take others: {why}"));
             }
         }
     }

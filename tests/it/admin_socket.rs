@@ -45,7 +45,8 @@ fn the_command_line_finds_a_socket_that_only_its_owner_may_open() {
     assert!(String::from_utf8_lossy(&status.stdout).contains("\"web\""));
     let abort = serin.cli(&["abort", "web", "--reason", "over the socket"]);
     assert!(abort.status.success(), "{}", String::from_utf8_lossy(&abort.stderr));
-    let named = Command::new(binary()).args(["status", "--admin", &format!("unix:{}", socket.display())]).output().unwrap();
+    let named =
+        Command::new(binary()).args(["status", "--admin", &format!("unix:{}", socket.display())]).output().unwrap();
     assert!(String::from_utf8_lossy(&named.stdout).contains("Degraded"), "{named:?}");
 
     // A page of another site has no way in, but what is asked over the socket is looked at all the same.

@@ -59,7 +59,8 @@ pub(super) fn offers(service: &ServiceView) -> Vec<Offer> {
             };
             let mut all = vec![stop, hold, next];
             if weight.is_some_and(|weight| weight > Weight::ZERO) {
-                let effect = "Nobody new comes to it; who is there already may finish, and clients that stick to it stay.";
+                let effect =
+                    "Nobody new comes to it; who is there already may finish, and clients that stick to it stay.";
                 all.push(offer("drain", format!("Drain {canary}\u{2026}"), format!("{at}{effect}")));
             }
             if service.analysis_runs.iter().any(|run| run.completed.is_none()) {
