@@ -71,6 +71,10 @@ pub fn trusted(file: &Fields<'_>, report: &mut Report) -> Vec<Network> {
 }
 
 /// All routes; those that are wrong are reported and left out. `services` are the names there are.
+#[expect(
+    clippy::mutable_key_type,
+    reason = "what may change in a name or a pattern is how it is kept, not what is hashed"
+)]
 fn routes(at: &At<'_>, services: &[&str], report: &mut Report) -> Vec<Route> {
     let mut names: HashMap<String, Span> = HashMap::new();
     let mut taken = Taken::new();
@@ -206,6 +210,10 @@ fn parameter(at: &At<'_>, report: &mut Report) -> Option<QueryMatch> {
 }
 
 /// Says which route an earlier one leaves nothing to: both have the same conditions.
+#[expect(
+    clippy::mutable_key_type,
+    reason = "what may change in a name or a pattern is how it is kept, not what is hashed"
+)]
 fn never_taken(name: &str, at: &At<'_>, matches: &Matches, taken: &mut Taken, report: &mut Report) {
     let everything = [(RouteMatch::default(), at.key_span.clone())];
     for (one, span) in if matches.is_empty() { &everything[..] } else { matches } {

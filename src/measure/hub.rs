@@ -175,7 +175,9 @@ impl Hub {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in &self.workers {
             let fresh = mem::take(&mut *worker.fresh.lock().unwrap_or_else(PoisonError::into_inner));
-            fresh.into_iter().for_each(|slot| kept.take_in(slot));
+            for slot in fresh {
+                kept.take_in(slot);
+            }
         }
         kept
     }

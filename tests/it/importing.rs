@@ -1,6 +1,5 @@
 //! The samples of the importers become files that can be rehearsed: their plans go through the engine to their ends.
 //! Splits that were set by hand differ in one number only, so one plan of each source will do for them.
-#![expect(clippy::unwrap_used, reason = "a scenario that cannot go on fails")]
 
 use std::{fs, path::Path};
 
