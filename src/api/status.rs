@@ -110,6 +110,23 @@ pub struct Rollout {
     pub waiting: Vec<Waiting>,
     /// What would end the rollout, with where it stands.
     pub checks: Vec<Check>,
+    /// The header routes in force, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub header_routes: Vec<String>,
+    /// The mirror routes in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirror_routes: Vec<MirrorRoute>,
+}
+
+/// A mirror route in force: copies of requests that stable serves go to the canary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MirrorRoute {
+    /// Its name.
+    pub name: String,
+    /// Of so many requests that meet it, in parts per million.
+    #[serde(with = "codec::ppm")]
+    pub share_ppm: Weight,
 }
 
 /// One thing that is awaited.
@@ -297,6 +314,8 @@ impl From<&view::RolloutView> for Rollout {
             in_step_ms: rollout.in_step,
             waiting: rollout.waiting.iter().map(Waiting::from).collect(),
             checks: rollout.checks.iter().map(Check::from).collect(),
+            header_routes: rollout.header_routes.clone(),
+            mirror_routes: rollout.mirror_routes.iter().map(MirrorRoute::from).collect(),
         }
     }
 }
@@ -310,7 +329,21 @@ impl From<Rollout> for view::RolloutView {
             in_step: rollout.in_step_ms,
             waiting: rollout.waiting.into_iter().map(Into::into).collect(),
             checks: rollout.checks.into_iter().map(Into::into).collect(),
+            header_routes: rollout.header_routes,
+            mirror_routes: rollout.mirror_routes.into_iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl From<&view::MirrorView> for MirrorRoute {
+    fn from(route: &view::MirrorView) -> Self {
+        Self { name: route.name.clone(), share_ppm: route.share }
+    }
+}
+
+impl From<MirrorRoute> for view::MirrorView {
+    fn from(route: MirrorRoute) -> Self {
+        Self { name: route.name, share: route.share_ppm }
     }
 }
 
@@ -459,6 +492,8 @@ mod tests {
                     .into_iter()
                     .map(|unit| check("x", unit))
                     .collect(),
+                header_routes: vec!["staff".into()],
+                mirror_routes: vec![view::MirrorView { name: "shadow".into(), share: "12.5%".parse().unwrap() }],
             }),
             undo_to: None,
             versions: vec![view::VersionView {

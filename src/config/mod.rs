@@ -17,6 +17,7 @@ mod listener;
 pub mod manual;
 mod mask;
 mod message;
+mod mirror;
 pub mod notify;
 mod policy;
 mod provider;

@@ -106,10 +106,12 @@ type Taken = HashMap<RouteMatch, (String, Span)>;
 
 fn route(name: String, fields: &Fields<'_>, matches: Matches, services: &[&str], report: &mut Report) -> Option<Route> {
     let filters_at = fields.get("filters");
-    let (filters, redirect) = filters_at.as_ref().map(|at| filter::of_route(at, report)).unwrap_or_default();
+    let target = fields.get("service");
+    let own = target.as_ref().and_then(At::text);
+    let filters = filters_at.as_ref().map(|at| filter::of_route(at, own, services, report));
+    let (filters, redirect) = filters.unwrap_or_default();
     let timeouts = fields.get("timeouts").and_then(|at| timeouts(&at, report));
     let retry = fields.get("retry").and_then(|at| failure::retry(&at, report));
-    let target = fields.get("service");
     let action = match (redirect, &target) {
         (Some(_), Some(at)) => {
             report

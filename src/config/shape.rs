@@ -49,12 +49,13 @@ shapes! {
     MATCH_PATH = "routes[].match[].path" { exact prefix regex } later {}
     MATCH_FIELD = "routes[].match[].headers[]" { name exact prefix regex } later {}
     MATCH_PARAMETER = "routes[].match[].query[]" { name exact prefix regex } later {}
-    FILTERS = "routes[].filters" { requestHeaders responseHeaders rewrite redirect cors } later { mirror }
+    FILTERS = "routes[].filters" { requestHeaders responseHeaders rewrite redirect cors mirror } later {}
     HEADER_EDITS = "routes[].filters.requestHeaders" { set add remove } later {}
     REWRITE = "routes[].filters.rewrite" { host path } later {}
     PATH_CHANGE = "routes[].filters.rewrite.path" { full prefix } later {}
     REDIRECT = "routes[].filters.redirect" { scheme host port path status } later {}
     CORS = "routes[].filters.cors" { origins methods headers exposeHeaders credentials maxAge } later {}
+    MIRROR = "routes[].filters.mirror" { service percentage methods } later {}
     TIMEOUTS = "routes[].timeouts" { request attempt idle upgraded } later {}
     SERVICE = "services.<name>" {
         versions stable canary revision assign rescue deadCanary countAsError steps hold abortWhen strategy
@@ -88,11 +89,14 @@ shapes! {
     ABORT = "services.<name>.strategy.canary.abort" { ramp capacityGuard } later {}
     CAPACITY_GUARD = "services.<name>.strategy.canary.abort.capacityGuard" { minHealthy deadline } later {}
     WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}
-    STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute pause analysis }
-        later { setMirrorRoute experiment }
+    STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute setMirrorRoute pause analysis }
+        later { experiment }
     HEADER_ROUTE = "services.<name>.strategy.canary.steps[].setHeaderRoute" { name match all } later {}
     HEADER_ROUTE_MATCH = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[]" { headerName headerValue } later {}
     HEADER_VALUE = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[].headerValue" { exact prefix regex } later {}
+    MIRROR_ROUTE = "services.<name>.strategy.canary.steps[].setMirrorRoute" { name percentage match } later {}
+    MIRROR_ROUTE_MATCH = "services.<name>.strategy.canary.steps[].setMirrorRoute.match[]" { method path headers } later {}
+    MIRROR_VALUE = "services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path" { exact prefix regex } later {}
     PREVIEW = "services.<name>.strategy.blueGreen.preview" { header } later {}
     PREVIEW_HEADER = "services.<name>.strategy.blueGreen.preview.header" { name exact prefix regex } later {}
     PAUSE = "services.<name>.strategy.canary.steps[].pause" { duration requests } later {}

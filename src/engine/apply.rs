@@ -214,14 +214,14 @@ impl Engine {
     }
 }
 
-/// Whether the canary of a former table has less weight now, or is no longer where header routes lead.
+/// Whether the canary of a former table has less weight now, or is no longer where header and mirror routes lead.
 /// `at` is its place then, which seldom changes.
 fn takes_from_canary(before: &ServiceTable, at: usize, now: &[ServiceTable]) -> bool {
     let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
     let is_it = |service: &&ServiceTable| service.name == before.name;
     let service = now.get(at).filter(is_it).or_else(|| now.iter().find(is_it));
     let lost = service.is_none_or(|service| service.canary.is_none());
-    if lost && !before.header_routes.is_empty() {
+    if lost && !(before.header_routes.is_empty() && before.mirror_routes.is_empty()) {
         return true;
     }
     let version = service.and_then(|service| service.versions.iter().find(|version| version.name == canary.name));

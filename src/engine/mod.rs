@@ -14,6 +14,7 @@ pub mod filter;
 pub mod health;
 pub mod input;
 pub mod memory;
+pub mod mirror;
 pub mod names;
 pub mod plan;
 pub mod policy;

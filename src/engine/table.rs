@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     address::Network,
-    assign::{Cohort, ForceRule, HeaderRoute, MirrorRoute},
+    assign::{Cohort, ForceRule, HeaderRoute},
     endpoint::{Endpoint, InUse, UpstreamHttp},
     failure::{FailurePlan, Retry},
     filter::BothWays,
+    mirror::MirrorRoute,
     names::{Generation, Role, ServiceName, VersionName},
     route::Routes,
     split::Split,

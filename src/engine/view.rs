@@ -94,6 +94,19 @@ pub struct RolloutView {
     pub waiting: Vec<Waiting>,
     /// What would end the rollout, with where it stands.
     pub checks: Vec<CheckView>,
+    /// The header routes in force, by name: requests that meet one go to the canary, whatever its weight.
+    pub header_routes: Vec<String>,
+    /// The mirror routes in force: copies of requests that stable serves go to the canary.
+    pub mirror_routes: Vec<MirrorView>,
+}
+
+/// A mirror route in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorView {
+    /// Its name.
+    pub name: String,
+    /// Of so many requests that meet it.
+    pub share: Weight,
 }
 
 /// One thing that is awaited.

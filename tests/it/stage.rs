@@ -366,6 +366,8 @@ pub fn progressing() -> ServiceView {
             steps: ["setWeight 1%", "pause 2m", "setWeight 5%", "pause 2m", "setWeight 25%", "pause 2m"]
                 .map(ToOwned::to_owned)
                 .to_vec(),
+            header_routes: Vec::new(),
+            mirror_routes: Vec::new(),
             in_step: Duration::from_secs(48),
             waiting: vec![
                 Waiting::Time { left: Duration::from_secs(72) },

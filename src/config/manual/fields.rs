@@ -251,6 +251,8 @@ fields! {
         cors [Map("routes[].filters.cors")] = "none", eg "{ origins: [\"https://www.shop.example\"] }":
             "Which scripts of other origins may read answers; preflights are answered here, and what an upstream says "
             "about it is replaced";
+        mirror [Map("routes[].filters.mirror")] = "none", eg "{ service: audit, percentage: 10, methods: [GET] }":
+            "Copies of requests to another service, beside the requests themselves, which never wait or fail for it";
     }
     "routes[].filters.requestHeaders" {
         set [Named(&[Text])] = "none", eg "{ x-edge: serin }":
@@ -297,6 +299,14 @@ fields! {
             "Whether cookies go along; never for origin `*`";
         maxAge [Duration] = "the browser's own few seconds", eg "1h":
             "How long a browser keeps a preflight's answer";
+    }
+    "routes[].filters.mirror" {
+        service [Name] = REQUIRED, eg "audit":
+            "Whose stable version gets the copies; its answers are thrown away";
+        percentage [Number(0.0), Share] = "100", eg "10":
+            "Of so many percent of the requests, by a draw of their own for each";
+        methods [List(&[Text])] = "[GET, HEAD, OPTIONS]", eg "[GET, HEAD, POST]":
+            "Of requests with these methods only. A copy of any other method does something twice";
     }
     "routes[].timeouts" {
         request [Duration] = "30s", eg "30s":
@@ -597,6 +607,10 @@ fields! {
         setHeaderRoute [Map("services.<name>.strategy.canary.steps[].setHeaderRoute")] = "none",
             eg "{ name: staff, match: [{ headerName: x-group, headerValue: { exact: staff } }] }":
             "From here on, requests with such a header go to the canary, whatever its weight; gone with the rollout";
+        setMirrorRoute [Map("services.<name>.strategy.canary.steps[].setMirrorRoute")] = "none",
+            eg "{ name: shadow, percentage: 10, match: [{ method: { exact: GET } }] }":
+            "From here on, the canary gets copies of such requests as stable serves; gone with the rollout. What it answers "
+            "is thrown away, and counts for nothing";
         pause [Map("services.<name>.strategy.canary.steps[].pause")] = "none", eg "{ duration: 5m }":
             "Waits: for a duration, for requests, or with `{}` until somebody says `serin promote`";
         analysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
@@ -627,6 +641,33 @@ fields! {
             "It begins so";
         regex [Text] = "none; this, `exact` or `prefix`", eg "\"st.*\"":
             "The pattern covers the whole value";
+    }
+    "services.<name>.strategy.canary.steps[].setMirrorRoute" {
+        name [Name] = REQUIRED, eg "shadow":
+            "By which a later step replaces it, or removes it by having no `match`";
+        percentage [Number(0.0), Share] = "100", eg "10":
+            "Of so many percent of them, by a draw of their own for each";
+        match [List(&[Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[]")])] = "none: it is removed",
+            eg "[{ method: { exact: GET } }]":
+            "Conditions of which any one is enough";
+    }
+    "services.<name>.strategy.canary.steps[].setMirrorRoute.match[]" {
+        method [Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path")] = "GET, HEAD and OPTIONS",
+            eg "{ exact: GET }":
+            "The method; others than these three are copied only where it says so";
+        path [Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path")] = "any", eg "{ prefix: / }":
+            "The path as the client sent it, without the query; a prefix is compared by the character";
+        headers [Named(&[Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path")])] = "any",
+            eg "{ x-group: { exact: staff } }":
+            "Headers, all of which must have such a value";
+    }
+    "services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path" {
+        exact [Text] = "none; this, `prefix` or `regex`", eg "/shop":
+            "The same";
+        prefix [Text] = "none; this, `exact` or `regex`", eg "/":
+            "It begins so";
+        regex [Text] = "none; this, `exact` or `prefix`", eg "\"/shop/[0-9]+\"":
+            "The pattern covers all of it";
     }
     "services.<name>.strategy.blueGreen.preview" {
         header [Map("services.<name>.strategy.blueGreen.preview.header")] = REQUIRED, eg "{ name: x-preview, exact: \"1\" }":

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::state::{Phase, Rollout, Service};
 use crate::engine::{
+    mirror::MirrorRoute,
     names::{Role, VersionName},
     plan::{Pause, Step},
     stats::window::Summary,
     time::Timestamp,
-    view::{PhaseView, RolloutView, ServiceView, VersionView, Waiting},
+    view::{MirrorView, PhaseView, RolloutView, ServiceView, VersionView, Waiting},
 };
 
 /// What the version table looks back on.
@@ -50,6 +51,7 @@ impl Service {
             Phase::Paused { at, .. } => *at,
             _ => now,
         };
+        let table = self.table();
         RolloutView {
             started: rollout.started,
             step: rollout.step + 1,
@@ -57,6 +59,8 @@ impl Service {
             in_step: until.since(rollout.since),
             waiting: self.waiting(rollout, now),
             checks: self.checks(now),
+            header_routes: table.header_routes.into_iter().map(|route| route.name.to_string()).collect(),
+            mirror_routes: table.mirror_routes.into_iter().map(mirror_view).collect(),
         }
     }
 
@@ -131,12 +135,18 @@ impl Service {
     }
 }
 
+fn mirror_view(route: MirrorRoute) -> MirrorView {
+    MirrorView { name: route.name.to_string(), share: route.share }
+}
+
 /// A step as the file writes it.
 fn step_words(step: &Step) -> String {
     match step {
         Step::SetWeight(weight) => format!("setWeight {weight}"),
         Step::SetHeaderRoute { name, route: Some(_) } => format!("setHeaderRoute {name}"),
         Step::SetHeaderRoute { name, route: None } => format!("setHeaderRoute {name} removed"),
+        Step::SetMirrorRoute { name, route: Some(route) } => format!("setMirrorRoute {name} {}", route.share),
+        Step::SetMirrorRoute { name, route: None } => format!("setMirrorRoute {name} removed"),
         Step::Pause(Pause::For(duration)) => format!("pause {}", duration_words(*duration)),
         Step::Pause(Pause::Bake(duration)) => format!("bake {}", duration_words(*duration)),
         Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),

@@ -315,9 +315,10 @@ impl Service {
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
             Some(Step::Analysis(_)) => self.analyse(log),
             _ if self.held(rollout.step, now).is_some() => StepState::Holds,
-            None | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::Pause(_)) => {
-                StepState::Done(Cause::Plan)
-            }
+            None
+            | Some(
+                Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } | Step::Pause(_),
+            ) => StepState::Done(Cause::Plan),
         }
     }
 

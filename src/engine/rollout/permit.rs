@@ -7,7 +7,7 @@ use crate::engine::{plan::Step, time::Timestamp, view::Waiting, weight::Weight};
 impl Step {
     /// Takes no time by itself: what it says is in force when it is entered.
     pub(super) const fn is_instant(&self) -> bool {
-        matches!(self, Self::SetWeight(_) | Self::SetHeaderRoute { .. })
+        matches!(self, Self::SetWeight(_) | Self::SetHeaderRoute { .. } | Self::SetMirrorRoute { .. })
     }
 }
 

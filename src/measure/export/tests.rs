@@ -82,6 +82,8 @@ fn view() -> View {
         started: Timestamp::default(),
         step: 2,
         steps: vec!["setWeight 5%".to_owned(), "pause 1m".to_owned(), "setWeight 50%".to_owned()],
+        header_routes: Vec::new(),
+        mirror_routes: Vec::new(),
         in_step: Duration::ZERO,
         waiting: Vec::new(),
         checks: vec![

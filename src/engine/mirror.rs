@@ -1,0 +1,145 @@
+//! Which requests are copied, and where the copies go: to another service by a route's filter, to the canary by a step of
+//! the rollout. The answers of copies are thrown away, and are evidence for nothing.
+//!
+//! A copy is made of one request at most once by its route and once by the rollout. Each has a draw of its own, which
+//! depends on nothing else: not on the version that serves the request, nor on the other copy.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use super::{
+    names::ServiceName,
+    request::{RequestMatch, RequestView},
+    split::Bucket,
+    table::ServiceTable,
+    weight::Weight,
+};
+
+/// A route's `mirror`: copies of its requests to the stable version of another service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorFilter {
+    /// Whose stable version gets them.
+    pub service: ServiceName,
+    /// Of so many requests.
+    pub share: Weight,
+    /// With these methods only.
+    pub methods: Vec<Method>,
+}
+
+impl MirrorFilter {
+    /// Whether a request of the route is copied. `draw` gives 64 random bits.
+    #[must_use]
+    pub fn takes(&self, method: &Method, draw: impl FnOnce() -> u64) -> bool {
+        self.methods.contains(method) && is_drawn(self.share, draw)
+    }
+}
+
+/// A step's `setMirrorRoute`: of requests that stable serves, so many are copied to the canary. Gone with the rollout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorRoute {
+    /// By which a later step replaces or removes it.
+    pub name: Arc<str>,
+    /// Of so many requests that meet it.
+    pub share: Weight,
+    /// It is met by requests that meet one of these; never empty.
+    pub matches: Vec<RequestMatch>,
+}
+
+impl MirrorRoute {
+    /// Whether the request meets it. Without a condition on the method only safe ones do ([`SAFE`]): a copy of anything
+    /// else would do something twice.
+    #[must_use]
+    pub fn is_met_by(&self, request: &RequestView<'_>) -> bool {
+        let is_safe = SAFE.contains(request.method);
+        self.matches.iter().any(|one| (is_safe || one.method.is_some()) && one.is_met_by(request))
+    }
+}
+
+impl ServiceTable {
+    /// The mirror route by which a request that is routed to this version is copied to the canary: the first one that it
+    /// meets, if its draw is within the share. `draw` gives 64 random bits.
+    #[must_use]
+    pub fn mirror_route(
+        &self,
+        version: usize,
+        request: &RequestView<'_>,
+        draw: impl FnOnce() -> u64,
+    ) -> Option<&MirrorRoute> {
+        let may_be = version == self.stable && self.canary.is_some() && !self.draining;
+        let route = self.mirror_routes.iter().find(|route| may_be && route.is_met_by(request))?;
+        is_drawn(route.share, draw).then_some(route)
+    }
+}
+
+/// Methods that promise to change nothing (RFC 9110 9.2.1), as far as they can be copied.
+pub const SAFE: [Method; 3] = [Method::GET, Method::HEAD, Method::OPTIONS];
+
+fn is_drawn(share: Weight, draw: impl FnOnce() -> u64) -> bool {
+    share == Weight::FULL || (share > Weight::ZERO && Bucket::from_bits(draw()).number() < share.ppm())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::*;
+    use crate::engine::{
+        address::Address,
+        request::{HeaderMatch, Pattern, StringMatch},
+    };
+
+    fn request<'r>(method: &'r Method, path: &'r str, headers: &'r HeaderMap) -> RequestView<'r> {
+        RequestView { method, host: "", port: None, path, query: "", headers, client: Address::default() }
+    }
+
+    fn exact(text: &str) -> Option<StringMatch> {
+        Some(StringMatch::Exact(text.to_owned()))
+    }
+
+    #[test]
+    fn what_would_do_something_twice_is_copied_only_where_its_method_is_named() {
+        let mut staff = HeaderMap::new();
+        staff.insert("x-group", HeaderValue::from_static("staff"));
+        let nobody = HeaderMap::new();
+        let in_shop = || RequestMatch { path: Some(StringMatch::Prefix("/shop".to_owned())), ..RequestMatch::default() };
+        let of_staff = HeaderMatch {
+            name: HeaderName::from_static("x-group"),
+            value: StringMatch::Regex(Pattern::new("staff|crew").unwrap()),
+        };
+        let posts = RequestMatch { method: exact("POST"), headers: vec![of_staff], ..in_shop() };
+        let route = |matches: Vec<RequestMatch>| MirrorRoute { name: "shadow".into(), share: Weight::FULL, matches };
+        let (reads, both) = (route(vec![in_shop()]), route(vec![in_shop(), posts]));
+        for (route, method, path, headers, expected) in [
+            (&reads, Method::GET, "/shop/1", &nobody, true),
+            (&reads, Method::HEAD, "/shop", &nobody, true),
+            (&reads, Method::OPTIONS, "/shop", &nobody, true),
+            (&reads, Method::GET, "/other", &nobody, false),
+            (&reads, Method::POST, "/shop", &nobody, false),
+            (&reads, Method::TRACE, "/shop", &nobody, false),
+            (&reads, Method::CONNECT, "/shop", &nobody, false),
+            (&both, Method::POST, "/shop", &staff, true),
+            (&both, Method::POST, "/shop", &nobody, false),
+            (&both, Method::DELETE, "/shop", &staff, false),
+            (&both, Method::GET, "/shop", &nobody, true),
+        ] {
+            let met = route.is_met_by(&request(&method, path, headers));
+            assert_eq!(met, expected, "{method} {path} {headers:?} {}", route.matches.len());
+        }
+        let filter = MirrorFilter {
+            service: ServiceName::new("audit").unwrap(),
+            share: Weight::FULL,
+            methods: vec![Method::GET, Method::POST],
+        };
+        assert!(filter.takes(&Method::POST, || 0) && !filter.takes(&Method::HEAD, || 0));
+    }
+
+    #[test]
+    fn the_share_is_that_of_the_draw_and_nothing_is_drawn_for_all_or_none() {
+        let half = Weight::from_ppm(500_000).unwrap();
+        let at = |share: f64| (u64::MAX / 1_000_000) * (share * 1_000_000.0) as u64;
+        assert!(is_drawn(half, || at(0.4999)) && !is_drawn(half, || at(0.5001)));
+        let never = || -> u64 { unreachable!("no draw is needed") };
+        assert!(is_drawn(Weight::FULL, never) && !is_drawn(Weight::ZERO, never));
+    }
+}
