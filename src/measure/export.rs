@@ -15,6 +15,7 @@ use prometheus_client::{
 };
 
 use super::{
+    copies::CopyEnd,
     fast_path::FastPathOutcome,
     process::ProcessFacts,
     refused::RefusedReason,
@@ -169,6 +170,7 @@ impl Page {
                 counter(&mut family, labels_of(series), &read(totals))?;
             }
         }
+        self.copies(to)?;
         let help = "From the request written to the response head or the giving up; requests that are evidence.";
         let unit = Some(&MetricUnit::Seconds);
         let mut durations = to.encode_descriptor("serin_request_duration", help, unit, MetricType::Histogram)?;
@@ -193,6 +195,37 @@ impl Page {
         let help = "Times that a waiting connection could not be accepted, as for lack of file descriptors.";
         let mut failures = to.encode_descriptor("serin_accept_failures", help, None, MetricType::Counter)?;
         counter(&mut failures, [], &self.input.totals.accept_failures)?;
+        Ok(())
+    }
+
+    /// Only of versions that had copies: few ever have.
+    fn copies(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let copied = || self.series.iter().filter(|(_, totals)| !totals.copies.is_empty());
+        let help = "Copies of requests (mirroring) by the version that they were for, and by how they ended.";
+        let mut ends = to.encode_descriptor("serin_mirror", help, None, MetricType::Counter)?;
+        for (series, totals) in copied() {
+            for (end, count) in CopyEnd::ALL.iter().zip(totals.copies.ends) {
+                let [service, version, role] = labels_of(series);
+                counter(&mut ends, [service, version, role, ("outcome", end.as_str())], &count)?;
+            }
+        }
+        let help = "Copies by whether the status of the answer is of the same class as that of the request's own answer.";
+        let mut compared = to.encode_descriptor("serin_mirror_compared", help, None, MetricType::Counter)?;
+        for (series, totals) in copied() {
+            for (status, count) in [("same", totals.copies.same), ("other", totals.copies.other)] {
+                let [service, version, role] = labels_of(series);
+                counter(&mut compared, [service, version, role, ("status", status)], &count)?;
+            }
+        }
+        let help = "Latencies of copies that were compared, and of the requests that they are copies of, summed up.";
+        let unit = Some(&MetricUnit::Seconds);
+        let mut latencies = to.encode_descriptor("serin_mirror_latency", help, unit, MetricType::Counter)?;
+        for (series, totals) in copied() {
+            for (of, us) in [("original", totals.copies.original_us), ("copy", totals.copies.copy_us)] {
+                let [service, version, role] = labels_of(series);
+                counter(&mut latencies, [service, version, role, ("of", of)], &micros(us))?;
+            }
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     connect::Place,
-    pool::{Pool, PoolKey, Pools},
+    pool::{Pool, PoolKey, Pools, Purpose},
     resolver::Name,
 };
 use crate::engine::{
@@ -44,7 +44,7 @@ struct Member {
 }
 
 impl Group {
-    pub(super) fn new(pools: &Rc<Pools>, service: &ServiceName, version: &VersionTable) -> Self {
+    pub(super) fn new(pools: &Rc<Pools>, service: &ServiceName, version: &VersionTable, purpose: Purpose) -> Self {
         let member = |endpoint: &Endpoint| {
             let name = match endpoint {
                 Endpoint::Tcp { host, port } if literal(endpoint).is_none() => Some(pools.name(host, *port)),
@@ -54,7 +54,7 @@ impl Group {
         };
         let group = Self {
             pools: Rc::clone(pools),
-            key: PoolKey::of(service, version),
+            key: PoolKey::of(service, version, purpose),
             balancing: version.upstream.balancing,
             plan: Arc::clone(&version.upstream),
             in_use: version.in_use.clone(),

@@ -24,6 +24,7 @@ use super::{
     error::Causes,
     headers,
     long::Long,
+    mirror::Copies,
     outcome::Outcome,
     replay,
     upstream::{UpstreamBody, UpstreamError},
@@ -112,6 +113,8 @@ pub(super) enum RequestBody {
     Stream(Box<Uploading>),
     /// Can be sent again.
     Kept(Box<replay::Sending>),
+    /// Of a copy: it is all there.
+    Copied(Box<Bytes>),
 }
 
 /// A body that is there.
@@ -123,6 +126,7 @@ pub(super) struct Uploading {
     silence: Deadline,
     silence_max: Duration,
     waits_for_continue: bool,
+    copies: Option<Box<Copies>>,
 }
 
 impl RequestBody {
@@ -135,14 +139,14 @@ impl RequestBody {
         match self {
             Self::Stream(body) => body.wait_for_continue(),
             Self::Kept(body) if body.is_untouched() => body.with_body(Uploading::wait_for_continue),
-            Self::None | Self::Kept(_) => {}
+            Self::None | Self::Kept(_) | Self::Copied(_) => {}
         }
     }
 
     /// The upstream asks for the body.
     pub(super) fn continues(&mut self) {
         match self {
-            Self::None => {}
+            Self::None | Self::Copied(_) => {}
             Self::Stream(body) => body.continues(),
             Self::Kept(body) => body.with_body(Uploading::continues),
         }
@@ -150,7 +154,7 @@ impl RequestBody {
 
     pub(super) fn waits_for_continue(&self) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Copied(_) => false,
             Self::Stream(body) => body.waits_for_continue,
             Self::Kept(body) => body.with_body(|body| body.waits_for_continue),
         }
@@ -159,11 +163,13 @@ impl RequestBody {
 
 impl Uploading {
     /// A body that gives up when the client is silent for longer than `silence_max`.
+    /// Copies of the request get its pieces, too.
     pub(super) fn new(
         incoming: Incoming,
         silence: Deadline,
         silence_max: Duration,
         client: &Arc<Activity>,
+        copies: Option<Box<Copies>>,
     ) -> (Self, Rc<Upload>) {
         let upload = Rc::new(Upload {
             ended: Cell::new(false),
@@ -172,9 +178,8 @@ impl Uploading {
             sent: Cell::new(None),
             fault: Cell::new(None),
         });
-        let client = Arc::clone(client);
-        let body =
-            Self { incoming, upload: Rc::clone(&upload), client, silence, silence_max, waits_for_continue: false };
+        let (client, waits_for_continue) = (Arc::clone(client), false);
+        let body = Self { incoming, upload: Rc::clone(&upload), client, silence, silence_max, waits_for_continue, copies };
         (body, upload)
     }
 
@@ -214,10 +219,14 @@ impl Uploading {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 self.client_gave();
+                if let (Some(copies), Some(data)) = (&mut self.copies, frame.data_ref()) {
+                    copies.keep(data);
+                }
                 if let Some(trailers) = frame.trailers_mut() {
                     headers::for_trailers(trailers);
                 }
-                if self.incoming.is_end_stream() {
+                // Nobody asks for more after trailers.
+                if frame.is_trailers() || self.incoming.is_end_stream() {
                     self.end();
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -247,10 +256,13 @@ impl Uploading {
         self.upload.last_piece.set(self.silence.ticks().now());
     }
 
-    fn end(&self) {
+    fn end(&mut self) {
         if !self.upload.ended.replace(true) {
             self.upload.sent.set(Some(Instant::now()));
             self.client.request_is_whole();
+        }
+        if let Some(copies) = self.copies.take() {
+            copies.send(true);
         }
     }
 
@@ -269,6 +281,8 @@ impl Body for RequestBody {
             Self::None => Poll::Ready(None),
             Self::Stream(body) => body.poll_piece(cx),
             Self::Kept(body) => body.poll_piece(cx),
+            Self::Copied(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Copied(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
         }
     }
 
@@ -277,12 +291,14 @@ impl Body for RequestBody {
             Self::None => true,
             Self::Stream(body) => body.is_end_stream(),
             Self::Kept(body) => body.is_end_stream(),
+            Self::Copied(bytes) => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::None => SizeHint::with_exact(0),
+            Self::Copied(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Stream(body) => body.size_hint(),
             Self::Kept(body) => body.size_hint(),
         }

@@ -19,6 +19,7 @@ use super::{
     error::{self, Failure, Refusal},
     headers::{self, AnswerKind, Hop},
     http1::RequestHead,
+    mirror::{self, Answer, Copies, Original, Wanted},
     outcome::{Candidate, Outcome},
     pool::Lease,
     replay::Replay,
@@ -79,7 +80,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let whence = believe::whence(&head.headers, &worker.routing().table.trusted, conn.peer().ip(), scheme);
     let scheme = whence.as_ref().map_or(scheme, |whence| whence.scheme);
     let address = whence.as_ref().map_or(conn.address(), |whence| whence.client);
-    let Routed { way, claims, choice } = match route(worker, &head, address, scheme) {
+    let Routed { way, claims, choice, wanted } = match route(worker, &head, address, scheme) {
         Ok(routed) => routed,
         Err(Unrouted::Refused(refusal)) => return refuse(conn, refusal, stream),
         Err(Unrouted::Answered(answer)) => return answer_itself(answer, stream),
@@ -95,7 +96,9 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     way.edit_request(&mut head);
     let method = IdempotentMethod::of(head.method.as_str());
     let may_repeat = method.is_some() || choice.version().http != UpstreamHttp::H1;
-    let (body, upload, replay) = request_body(conn, body, may_repeat);
+    let copies = wanted.and_then(|wanted| wanted.begin(worker, &head, &hop, body.size_hint().lower()));
+    let original = copies.as_ref().map(|copies| Rc::clone(copies.original()));
+    let (body, upload, replay) = request_body(conn, body, may_repeat, copies);
     if upload.is_none() {
         conn.activity().request_is_whole();
     }
@@ -103,7 +106,11 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     let (uploading, version) = (upload.clone(), head.version);
     let mut journey =
         Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay, trip: Trip::default() };
-    let mut response = match journey.run(choice, body).await {
+    let end = journey.run(choice, body).await;
+    if let Some(original) = original {
+        tell(&original, &end);
+    }
+    let mut response = match end {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             let asked_for = on_upgrade.filter(|_| journey.hop.upgrade.is_some());
             let asked_for = asked_for.map(|client| upgrade::Client { client, socket });
@@ -139,6 +146,8 @@ struct Routed {
     way: Way,
     claims: Claims,
     choice: Choice,
+    /// Copies that it is to have.
+    wanted: Option<Box<Wanted>>,
 }
 
 /// Why it goes nowhere.
@@ -162,7 +171,8 @@ fn route(worker: &Worker, head: &Parts, client: Address, scheme: Scheme) -> Resu
         Some((claims, choice))
     });
     let (claims, choice) = choice.ok_or(Unrouted::Refused(NO_SERVICE))?;
-    Ok(Routed { way, claims, choice })
+    let wanted = mirror::wanted(worker, &routing, &way, &choice, &request);
+    Ok(Routed { way, claims, choice, wanted })
 }
 
 /// What forced a version by a secret is not for that version to know.
@@ -182,12 +192,16 @@ fn request_body(
     conn: &Rc<Conn>,
     body: Incoming,
     may_repeat: bool,
+    copies: Option<Box<Copies>>,
 ) -> (RequestBody, Option<Rc<Upload>>, Option<Replay>) {
     if body.is_end_stream() {
+        if let Some(copies) = copies {
+            copies.send(false);
+        }
         return (RequestBody::None, None, None);
     }
     let silence = Deadline::new(&conn.worker().ticks);
-    let (body, upload) = Uploading::new(body, silence, conn.limits().body_timeout, conn.activity());
+    let (body, upload) = Uploading::new(body, silence, conn.limits().body_timeout, conn.activity(), copies);
     if !may_repeat {
         return (RequestBody::Stream(Box::new(body)), Some(upload), None);
     }
@@ -568,6 +582,18 @@ fn answer_itself(answer: OwnAnswer, stream: StreamGuard) -> Response<ResponseBod
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     response
+}
+
+/// For the comparison with copies: how the request was answered, unless its client broke it.
+fn tell(original: &Original, end: &Result<Arrival, Stop>) {
+    let answer = match end {
+        Ok(arrival) => arrival.outcome.answer(),
+        Err(Stop::Failed(_, failure)) => Some(Answer { status: failure.status.as_u16(), latency: None }),
+        Err(Stop::Broken(..)) => None,
+    };
+    if let Some(answer) = answer {
+        original.answered(answer);
+    }
 }
 
 /// For the access log: where the request went.

@@ -47,6 +47,7 @@ mod headers;
 mod http1;
 mod listener;
 mod long;
+mod mirror;
 mod opening;
 mod origin;
 mod outcome;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 
-use super::routing::Choice;
+use super::{mirror::Answer, routing::Choice};
 use crate::{
     engine::{failure::Next, split::Reason},
     measure::slot::{Ending, Finished},
@@ -55,6 +55,11 @@ impl Outcome {
     /// The request is written from now on: latency counts from here.
     pub(super) fn sending(&mut self) {
         self.since = Instant::now();
+    }
+
+    /// What the response head said, for comparison with a copy's, once it is here.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        self.answered.map(|head| Answer { status: head.status, latency: Some(head.latency) })
     }
 
     /// The response head is here. `sent` is when the request had been written, if it had a body.

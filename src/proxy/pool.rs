@@ -72,9 +72,17 @@ pub(super) struct Pools {
 /// An endpoint, one of its addresses if it is a name's, and the rest.
 type PlaceKey = (Endpoint, Option<SocketAddr>, PoolKey);
 
+/// What connections are for. Copies have their own, so that no request ever waits for one that a copy holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    Requests,
+    Copies,
+}
+
 /// What pools differ by beside the place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
+    purpose: Purpose,
     http: UpstreamHttp,
     limits: UpstreamLimits,
     tls: Option<Arc<UpstreamTls>>,
@@ -83,10 +91,12 @@ pub(super) struct PoolKey {
 }
 
 impl PoolKey {
-    pub(super) fn of(service: &ServiceName, version: &VersionTable) -> Self {
+    pub(super) fn of(service: &ServiceName, version: &VersionTable, purpose: Purpose) -> Self {
         let UpstreamPlan { limits, tls, ejection, .. } = &*version.upstream;
-        let tallied = ejection.map(|ejection| (service.clone(), version.name.clone(), ejection.consecutive_errors));
-        Self { http: version.http, limits: *limits, tls: tls.clone(), tallied }
+        // What becomes of copies says nothing about an endpoint.
+        let tallied = ejection.filter(|_| purpose == Purpose::Requests);
+        let tallied = tallied.map(|ejection| (service.clone(), version.name.clone(), ejection.consecutive_errors));
+        Self { purpose, http: version.http, limits: *limits, tls: tls.clone(), tallied }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     deadline::Ticks,
     error::{FaultLog, Place},
     fast,
-    pool::{Lease, Pool, Pools},
+    pool::{Lease, Pool, Pools, Purpose},
     way::Way,
 };
 use crate::{
@@ -36,6 +36,8 @@ pub(super) struct Routing {
     pub(super) table: Arc<Table>,
     /// Whether its requests may take the fast path.
     pub(super) is_fast: bool,
+    /// Whether any of its requests may have copies.
+    pub(super) has_mirrors: bool,
     services: Vec<Vec<VersionRoute>>,
     /// The service of each route, by its index; none for a redirect.
     targets: Vec<Option<usize>>,
@@ -47,6 +49,8 @@ pub(super) struct Routing {
 struct VersionRoute {
     slot: Arc<Slot>,
     group: Group,
+    /// The same for copies, where some may come.
+    copies: Option<Group>,
     budget: Budget,
 }
 
@@ -60,10 +64,12 @@ impl Routing {
                 role: version.role,
                 weight_generation: service.weight_generation,
             }),
-            group: Group::new(pools, &service.name, version),
+            group: Group::new(pools, &service.name, version, Purpose::Requests),
+            copies: takes_copies(&table, service, version)
+                .then(|| Group::new(pools, &service.name, version, Purpose::Copies)),
             budget: Budget::new(ticks.now()),
         };
-        let services = table
+        let services: Vec<Vec<_>> = table
             .services
             .iter()
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
@@ -71,12 +77,13 @@ impl Routing {
         let is_fast = fast::understands_table(&table);
         let places: HashMap<&ServiceName, usize> =
             table.services.iter().enumerate().map(|(at, service)| (&service.name, at)).collect();
+        let has_mirrors = services.iter().flatten().any(|version| version.copies.is_some());
         let target = |route: &Route| match &route.action {
             Action::Forward(service) => places.get(service).copied(),
             Action::Redirect(_) => None,
         };
         let targets = table.routes.all().iter().map(target).collect();
-        Self { table, is_fast, services, targets, log: Rc::clone(log), ticks }
+        Self { table, is_fast, has_mirrors, services, targets, log: Rc::clone(log), ticks }
     }
 
     /// Which route takes the request, and the index of the service that it leads to, if it leads to one. Without routes
@@ -101,6 +108,13 @@ impl Routing {
     }
 }
 
+/// Whether copies of requests may go to the version.
+fn takes_copies(table: &Table, service: &ServiceTable, version: &VersionTable) -> bool {
+    let of_rollout = !service.mirror_routes.is_empty() && version.role == Role::Canary;
+    let mut filters = table.routes.all().iter().filter_map(|route| route.filters.mirror.as_ref());
+    of_rollout || (version.role == Role::Stable && filters.any(|filter| filter.service == service.name))
+}
+
 /// A version chosen for a request, under the table that chose it, and the endpoint whose turn it is.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
@@ -119,6 +133,13 @@ impl Choice {
         let Assignment { version, reason, bucket, hand_out } = assignment;
         let pool = routing.services.get(service)?.get(version)?.group.pick(bucket, None)?;
         Some(Self { routing: Rc::clone(routing), service, version, pool, reason, bucket, hand_out })
+    }
+
+    /// A version for a copy of a request; none where no copies go.
+    pub(super) fn for_copy(routing: &Rc<Routing>, service: usize, version: usize) -> Option<Self> {
+        let pool = routing.services.get(service)?.get(version)?.copies.as_ref()?.pick(None, None)?;
+        let routing = Rc::clone(routing);
+        Some(Self { routing, service, version, pool, reason: Reason::Mirror, bucket: None, hand_out: None })
     }
 
     /// The stable version of a table in this one's place, for the same reason.
@@ -154,12 +175,24 @@ impl Choice {
         self.route().budget.retry(share, self.routing.ticks.now())
     }
 
+    fn group(&self) -> &Group {
+        match (&self.route().copies, self.reason) {
+            (Some(copies), Reason::Mirror) => copies,
+            _ => &self.route().group,
+        }
+    }
+
     fn route(&self) -> &VersionRoute {
         &self.routing.services[self.service][self.version]
     }
 
     pub(super) fn service(&self) -> &ServiceTable {
         &self.routing.table.services[self.service]
+    }
+
+    /// Its service and version, by their places in the table that chose.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.service, self.version)
     }
 
     /// The place of its service in another table.
@@ -199,7 +232,7 @@ impl Choice {
         let mut tried = vec![Rc::clone(&self.pool)];
         let mut has_asked = error.kind() == io::ErrorKind::QuotaExceeded;
         loop {
-            let group = &self.routing.services[self.service][self.version].group;
+            let group = self.group();
             let Some(pool) = group.sibling(self.pool.endpoint(), &tried) else {
                 if has_asked || !group.ask_again(self.pool.endpoint()).await {
                     return Err(error);

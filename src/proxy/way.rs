@@ -9,6 +9,7 @@ use super::{cors, edit};
 use crate::engine::{
     failure::Retry,
     filter::{BothWays, Scheme},
+    mirror::MirrorFilter,
     request::RequestView,
     route::{Action, Found, Route, Routes},
     table::{ServiceTable, Timeouts},
@@ -52,6 +53,11 @@ impl Way {
         // A target that came in as a header's text is one.
         headers.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
         Some(OwnAnswer { status: StatusCode::from_u16(redirect.status).ok()?, headers })
+    }
+
+    /// To which other service its requests are copied, and the name of the route.
+    pub(super) fn mirror(&self) -> Option<(&MirrorFilter, &str)> {
+        self.route().and_then(|(route, _)| Some((route.filters.mirror.as_ref()?, &*route.name)))
     }
 
     /// Limits on waiting.

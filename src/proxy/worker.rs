@@ -26,6 +26,7 @@ use super::{
     fast::Spare,
     listener::Accepted,
     long::LongLived,
+    mirror::Mirrors,
     pool::Pools,
     replay::Room,
     resolver::Resolver,
@@ -77,6 +78,7 @@ pub(super) struct Worker {
     pub(super) long_lived: LongLived,
     /// For bodies that may be sent again.
     pub(super) room: Rc<Room>,
+    pub(super) mirrors: Mirrors,
     index: usize,
     hub: Arc<Hub>,
     reader: RefCell<TableReader>,
@@ -165,6 +167,7 @@ impl Worker {
             spare: Spare::default(),
             long_lived: LongLived::default(),
             room: Rc::default(),
+            mirrors: Mirrors::default(),
             index,
             hub,
             reader: RefCell::new(publication.reader()),

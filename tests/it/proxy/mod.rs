@@ -11,6 +11,7 @@ mod health;
 mod http;
 mod introduced;
 mod long;
+mod mirror;
 mod paths;
 mod recovery;
 mod rig;
