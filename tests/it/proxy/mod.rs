@@ -12,6 +12,7 @@ mod http;
 mod introduced;
 mod long;
 mod mirror;
+mod mixture;
 mod paths;
 mod recovery;
 mod rig;
