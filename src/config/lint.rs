@@ -22,6 +22,7 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
     let place = Place { fields };
     unwatched(plan, &place, report);
     hasty(plan, &place, report);
+    unmirrored(plan, &place, report);
     starving(plan, &place, report);
     late(plan, &place, report);
     unseeing(plan, &place, report);
@@ -57,6 +58,26 @@ fn hasty(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
         report
             .warning(&place.step(index), format!("nobody looks at {weight}: {then} at once"))
             .help("put a `pause` or an `analysis` behind it, or leave the step out");
+    }
+}
+
+/// Copies that nobody gets, and a mirror route that is removed but was never there.
+fn unmirrored(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
+    let mut set: Vec<&str> = Vec::new();
+    for (index, step) in plan.strategy.steps.iter().enumerate() {
+        let Step::SetMirrorRoute { name, route } = step else { continue };
+        if route.is_some() {
+            if plan.versions.len() == 1 {
+                report
+                    .warning(&place.step(index), "nothing gets these copies: the service has no version besides stable")
+                    .help("name a canary, or copy to another service by `routes[].filters.mirror`");
+            }
+            set.push(name);
+        } else if !set.contains(&&**name) {
+            report
+                .warning(&place.step(index), format!("this removes the mirror route `{name}`, which no step before has set"))
+                .help("say which requests are copied: `match: [{ path: { prefix: / } }]`");
+        }
     }
 }
 

@@ -220,7 +220,8 @@ fn takes_from_canary(before: &ServiceTable, at: usize, now: &[ServiceTable]) -> 
     let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
     let is_it = |service: &&ServiceTable| service.name == before.name;
     let service = now.get(at).filter(is_it).or_else(|| now.iter().find(is_it));
-    let lost = service.is_none_or(|service| service.canary.is_none());
+    let present = service.and_then(|service| service.canary.map(|at| &service.versions[at].name));
+    let lost = present != Some(&canary.name);
     if lost && !(before.header_routes.is_empty() && before.mirror_routes.is_empty()) {
         return true;
     }

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use http::Method;
+use http::{HeaderName, Method};
 
 use super::{
-    names::ServiceName,
+    names::{Role, ServiceName},
     request::{RequestMatch, RequestView},
     split::Bucket,
-    table::ServiceTable,
+    table::{ServiceTable, Table, VersionTable},
     weight::Weight,
 };
 
@@ -28,10 +28,16 @@ pub struct MirrorFilter {
 }
 
 impl MirrorFilter {
-    /// Whether a request of the route is copied. `draw` gives 64 random bits.
+    /// Whether requests like this one are copied.
     #[must_use]
-    pub fn takes(&self, method: &Method, draw: impl FnOnce() -> u64) -> bool {
-        self.methods.contains(method) && is_drawn(self.share, draw)
+    pub fn is_met_by(&self, request: &RequestView<'_>) -> bool {
+        self.share > Weight::ZERO && self.methods.contains(request.method) && !is_copy(request)
+    }
+
+    /// Whether this one is. `draw` gives 64 random bits.
+    #[must_use]
+    pub fn takes(&self, request: &RequestView<'_>, draw: impl FnOnce() -> u64) -> bool {
+        self.is_met_by(request) && is_drawn(self.share, draw)
     }
 }
 
@@ -56,20 +62,49 @@ impl MirrorRoute {
     }
 }
 
-impl ServiceTable {
-    /// The mirror route by which a request that is routed to this version is copied to the canary: the first one that it
-    /// meets, if its draw is within the share. `draw` gives 64 random bits.
+impl Table {
+    /// Whether copies of requests may go to the version of a service.
     #[must_use]
-    pub fn mirror_route(
+    pub fn copies_go_to(&self, service: &ServiceTable, version: &VersionTable) -> bool {
+        match version.role {
+            Role::Canary => !service.mirror_routes.is_empty(),
+            Role::Stable => self.routes.mirrors().any(|filter| filter.service == service.name),
+            Role::Other => false,
+        }
+    }
+}
+
+impl ServiceTable {
+    /// The mirror route by which requests like this one are copied to the canary where stable serves them: the first one
+    /// that it meets.
+    #[must_use]
+    pub fn mirror_route(&self, request: &RequestView<'_>) -> Option<&MirrorRoute> {
+        if self.mirror_routes.is_empty() || self.canary.is_none() || self.draining || is_copy(request) {
+            return None;
+        }
+        let first = self.mirror_routes.iter().find(|route| route.is_met_by(request));
+        first.filter(|route| route.share > Weight::ZERO)
+    }
+
+    /// That route, if this request is copied, which is routed to `version`. `draw` gives 64 random bits.
+    #[must_use]
+    pub fn mirrored(
         &self,
         version: usize,
         request: &RequestView<'_>,
         draw: impl FnOnce() -> u64,
     ) -> Option<&MirrorRoute> {
-        let may_be = version == self.stable && self.canary.is_some() && !self.draining;
-        let route = self.mirror_routes.iter().find(|route| may_be && route.is_met_by(request))?;
+        let route = self.mirror_route(request).filter(|_| version == self.stable)?;
         is_drawn(route.share, draw).then_some(route)
     }
+}
+
+/// The field by which a copy is known. It names the route that made it.
+pub const MARK: HeaderName = HeaderName::from_static("serin-mirror");
+
+/// Whether the request is a copy itself: it is not copied again, so that two proxies cannot copy each other's copies.
+fn is_copy(request: &RequestView<'_>) -> bool {
+    request.headers.contains_key(MARK)
 }
 
 /// Methods that promise to change nothing (RFC 9110 9.2.1), as far as they can be copied.
@@ -81,7 +116,7 @@ fn is_drawn(share: Weight, draw: impl FnOnce() -> u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, HeaderName, HeaderValue};
+    use http::{HeaderMap, HeaderValue};
 
     use super::*;
     use crate::engine::{
@@ -131,7 +166,13 @@ mod tests {
             share: Weight::FULL,
             methods: vec![Method::GET, Method::POST],
         };
-        assert!(filter.takes(&Method::POST, || 0) && !filter.takes(&Method::HEAD, || 0));
+        let mut copy = nobody.clone();
+        copy.insert(MARK, HeaderValue::from_static("elsewhere"));
+        for (method, headers, expected) in
+            [(Method::POST, &nobody, true), (Method::HEAD, &nobody, false), (Method::POST, &copy, false)]
+        {
+            assert_eq!(filter.takes(&request(&method, "/", headers), || 0), expected, "{method} {headers:?}");
+        }
     }
 
     #[test]

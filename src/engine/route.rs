@@ -14,6 +14,7 @@ use http::Method;
 use super::{
     failure::Retry,
     filter::{Redirect, RouteFilters},
+    mirror::MirrorFilter,
     names::ServiceName,
     request::{HeaderMatch, Pattern, QueryMatch, RequestView},
     table::Timeouts,
@@ -134,6 +135,11 @@ impl Routes {
     #[must_use]
     pub fn all(&self) -> &[Route] {
         &self.all
+    }
+
+    /// Their mirrors.
+    pub fn mirrors(&self) -> impl Iterator<Item = &MirrorFilter> {
+        self.all.iter().filter_map(|route| route.filters.mirror.as_ref())
     }
 
     /// Whether there is none.

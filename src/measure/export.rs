@@ -107,21 +107,29 @@ pub fn encode(input: ExportInput) -> String {
 struct Page {
     input: ExportInput,
     series: BTreeMap<Series, SeriesTotals>,
+    /// Those that had copies of requests, or may have them.
+    copied: BTreeSet<Series>,
 }
 
 impl Page {
     fn new(mut input: ExportInput) -> Self {
         let mut series = std::mem::take(&mut input.totals.series);
+        let mut copied: BTreeSet<Series> =
+            series.iter().filter(|(_, totals)| !totals.copies.is_empty()).map(|(series, _)| series.clone()).collect();
         for service in &input.table.services {
             for version in &service.versions {
-                let (service, version, role) = (service.name.clone(), version.name.clone(), version.role);
-                let totals = series.entry(Series { service, version, role }).or_default();
+                let key =
+                    Series { service: service.name.clone(), version: version.name.clone(), role: version.role };
+                if input.table.copies_go_to(service, version) {
+                    copied.insert(key.clone());
+                }
+                let totals = series.entry(key).or_default();
                 for code in CODES_FROM_THE_START {
                     totals.codes.entry((0, code)).or_default();
                 }
             }
         }
-        Self { input, series }
+        Self { input, series, copied }
     }
 }
 
@@ -198,9 +206,9 @@ impl Page {
         Ok(())
     }
 
-    /// Only of versions that had copies: few ever have.
+    /// Only of versions that have copies: few ever do.
     fn copies(&self, to: &mut DescriptorEncoder) -> fmt::Result {
-        let copied = || self.series.iter().filter(|(_, totals)| !totals.copies.is_empty());
+        let copied = || self.series.iter().filter(|(series, _)| self.copied.contains(series));
         let help = "Copies of requests (mirroring) by the version that they were for, and by how they ended.";
         let mut ends = to.encode_descriptor("serin_mirror", help, None, MetricType::Counter)?;
         for (series, totals) in copied() {

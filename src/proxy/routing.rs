@@ -65,7 +65,8 @@ impl Routing {
                 weight_generation: service.weight_generation,
             }),
             group: Group::new(pools, &service.name, version, Purpose::Requests),
-            copies: takes_copies(&table, service, version)
+            copies: table
+                .copies_go_to(service, version)
                 .then(|| Group::new(pools, &service.name, version, Purpose::Copies)),
             budget: Budget::new(ticks.now()),
         };
@@ -106,13 +107,6 @@ impl Routing {
         let is_it = |service: &ServiceTable| service.name == *name;
         if self.service(at).is_some_and(is_it) { Some(at) } else { self.table.services.iter().position(is_it) }
     }
-}
-
-/// Whether copies of requests may go to the version.
-fn takes_copies(table: &Table, service: &ServiceTable, version: &VersionTable) -> bool {
-    let of_rollout = !service.mirror_routes.is_empty() && version.role == Role::Canary;
-    let mut filters = table.routes.all().iter().filter_map(|route| route.filters.mirror.as_ref());
-    of_rollout || (version.role == Role::Stable && filters.any(|filter| filter.service == service.name))
 }
 
 /// A version chosen for a request, under the table that chose it, and the endpoint whose turn it is.

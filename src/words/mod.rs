@@ -14,7 +14,7 @@ pub use endpoints::endpoints;
 pub use event::{cause, history_line, sentence, weight_before};
 pub use night::{Answer, CheckWords, Night, check, night};
 pub use quantity::{counted, duration, latency, limit, number, quantile, rate, share};
-pub use status::{ConfigNote, config_note, overview, status, waiting};
+pub use status::{ConfigNote, config_note, overview, routes, status, waiting};
 pub use style::{Mark, Style, Tone};
 pub use table::{Cell, render as columns};
 pub use why::{deciding_event, why};

@@ -7,7 +7,7 @@ use super::{
     endpoints::endpoint_items,
     event::{bad, cause, shares},
     quantity::{counted, duration, latency, limit, number, quantile, share},
-    status::{amount, awaited, bound, check_name, evidence, step_named, step_words, version, whole_percent},
+    status::{amount, awaited, bound, check_name, evidence, routes, step_named, step_words, version, whole_percent},
     style::{Mark, Style, Tone},
 };
 use crate::engine::{
@@ -91,6 +91,7 @@ fn progressing(service: &ServiceView, rollout: &RolloutView, style: Style) -> Ve
     for waiting in &rollout.waiting {
         lines.push(item(style, Mark::Awaited, &waiting_in_full(waiting, canary)));
     }
+    lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
     lines.extend(measured(service));
     lines.extend(endpoint_items(service, style));
@@ -112,6 +113,7 @@ fn paused(service: &ServiceView, rollout: &RolloutView, because: Option<Because<
         (Some(reason), None) => lines.push(item(style, Mark::Held, reason)),
         (None, None) => lines.push(item(style, Mark::Held, "it waits for a person")),
     }
+    lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
     lines.extend(measured(service));
     lines.extend(endpoint_items(service, style));
@@ -198,6 +200,13 @@ fn waiting_in_full(waiting: &Waiting, canary: Option<&VersionView>) -> String {
         Waiting::Person => "a person: `serin promote` or `serin resume`".to_owned(),
         _ => awaited(waiting, canary),
     }
+}
+
+/// The routes that steps have set; gone with the rollout.
+fn in_force(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<String> {
+    let routes = routes(service, rollout);
+    let head = (!routes.is_empty()).then(|| "Routes of earlier steps are in force:".to_owned());
+    head.into_iter().chain(routes.iter().map(|route| item(style, Mark::Good, route))).collect()
 }
 
 fn checks(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<String> {

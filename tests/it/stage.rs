@@ -23,7 +23,7 @@ use serin::{
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
         time::Timestamp,
-        view::{CheckView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View, Waiting},
+        view::{CheckView, MirrorView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View, Waiting},
     },
 };
 use tokio::sync::{mpsc, oneshot};
@@ -398,6 +398,8 @@ pub fn paused() -> ServiceView {
     if let Some(rollout) = &mut service.rollout {
         rollout.waiting = vec![Waiting::Person];
         rollout.steps[3] = "pause until a person goes on".into();
+        rollout.header_routes.push("staff".into());
+        rollout.mirror_routes.push(MirrorView { name: "shadow".into(), share: "10%".parse().unwrap() });
     }
     service
 }

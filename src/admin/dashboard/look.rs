@@ -182,6 +182,7 @@ fn plan(service: &ServiceView) -> Markup {
             "Step " (rollout.step) " of " (rollout.steps.len()) ", " (words::duration(rollout.in_step)) " in it. "
             @if waiting.is_empty() { "The next decision is due now." } @else { "Waits for: " b { (waiting.join("; ")) } "." }
         }
+        @for route in words::routes(service, rollout) { p class="quiet" { "In force: " (route) "." } }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     engine::{
         endpoint::{Endpoint, InUse, UpstreamHttp},
         failure::{FailurePlan, Retry},
+        mirror::MirrorRoute,
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
         split::Split,
@@ -18,7 +19,8 @@ use crate::{
         weight::Weight,
     },
     measure::{
-        Hub,
+        Hub, compat,
+        copies::CopyEnd,
         slot::{Finished, SlotKey},
     },
 };
@@ -202,6 +204,49 @@ fn every_number_of_the_input_is_on_the_page() {
         assert_eq!(page.value(&series), Some(value), "{series}");
     }
     assert_eq!(page.value(r#"serin_check_value{service="web",check="p99#2"}"#), None, "no data, no value");
+}
+
+/// Beside their reason among the requests, copies have names of their own, and none of the numbers that judge.
+#[test]
+fn copies_are_told_apart_and_count_for_nothing_else() {
+    let mut mirrored = input(Totals::default());
+    assert!(!encode(mirrored.clone()).contains("serin_mirror_total{"), "few ever have copies");
+    let mut table = table();
+    table.services[0].mirror_routes =
+        vec![MirrorRoute { name: "shadow".into(), share: Weight::FULL, matches: Vec::new() }];
+    mirrored.table = Arc::new(table);
+    let v2 = r#"service="web",version="v2",role="canary""#;
+    let page = Samples::read(&encode(mirrored.clone()));
+    assert_eq!(page.value(&format!(r#"serin_mirror_total{{{v2},outcome="dropped_busy"}}"#)), Some(0.0));
+    let hub = Hub::new(1);
+    let key = SlotKey { service: service(), version: version("v2"), role: Role::Canary, weight_generation: Generation(3) };
+    let slot = hub.recorder(0).slot(key);
+    for end in [CopyEnd::Answered, CopyEnd::Answered, CopyEnd::TimedOut, CopyEnd::TooLarge] {
+        slot.copied(end);
+    }
+    slot.served(Reason::Mirror, 500);
+    slot.compared(true, None);
+    slot.compared(false, Some((Duration::from_millis(20), Duration::from_millis(500))));
+    mirrored.totals = hub.totals();
+    let page = Samples::read(&encode(mirrored));
+    for (series, value) in [
+        (format!(r#"serin_mirror_total{{{v2},outcome="answered"}}"#), 2.0),
+        (format!(r#"serin_mirror_total{{{v2},outcome="timed_out"}}"#), 1.0),
+        (format!(r#"serin_mirror_total{{{v2},outcome="dropped_too_large"}}"#), 1.0),
+        (format!(r#"serin_mirror_compared_total{{{v2},status="same"}}"#), 1.0),
+        (format!(r#"serin_mirror_compared_total{{{v2},status="other"}}"#), 1.0),
+        (format!(r#"serin_mirror_latency_seconds_total{{{v2},of="original"}}"#), 0.02),
+        (format!(r#"serin_mirror_latency_seconds_total{{{v2},of="copy"}}"#), 0.5),
+        (format!(r#"serin_requests_total{{{v2},code="500",reason="mirror"}}"#), 1.0),
+        (format!(r#"serin_attempts_total{{{v2},outcome="timed_out"}}"#), 0.0),
+        (format!("serin_request_duration_seconds_count{{{v2}}}"), 0.0),
+    ] {
+        assert_eq!(page.value(&series), Some(value), "{series}");
+    }
+    // What other tools see of the version is what its clients see.
+    let compat = compat::encode(&[compat::Dialect::Istio], hub.totals(), &self::table());
+    let failed: Vec<&str> = compat.lines().filter(|line| line.contains("response_code=\"500\"")).collect();
+    assert!(!failed.is_empty() && failed.iter().all(|line| line.ends_with(" 0")), "{failed:#?}");
 }
 
 #[test]

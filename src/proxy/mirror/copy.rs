@@ -9,9 +9,12 @@ use std::{
 
 use http::{Response, StatusCode, request::Parts};
 
-use super::{Admitted, Answer, Body, MARK, Original, Target};
+use super::{Admitted, Answer, Body, Original, Target};
 use crate::{
-    engine::{mirror::SAFE, split::Reason},
+    engine::{
+        mirror::{MARK, SAFE},
+        split::Reason,
+    },
     measure::{copies::CopyEnd, slot::Ending},
     proxy::{
         body::RequestBody,

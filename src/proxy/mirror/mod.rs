@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, header, request::Parts};
+use http::{HeaderValue, header, request::Parts};
 use tokio::task::spawn_local;
 
 use super::{
@@ -30,8 +30,6 @@ use crate::{
     measure::copies::CopyEnd,
 };
 
-/// The field by which a copy is known.
-const MARK: HeaderName = HeaderName::from_static("serin-mirror");
 /// Most copies of a worker, from the request's head to the end of the copy's answer.
 const COPIES_MAX: usize = 256;
 /// Largest body that is copied.
@@ -101,18 +99,18 @@ pub(super) fn wanted(
     choice: &Choice,
     request: &RequestView<'_>,
 ) -> Option<Box<Wanted>> {
-    if !routing.has_mirrors || request.headers.contains_key(MARK) {
+    if !routing.has_mirrors {
         return None;
     }
     let by_route = way.mirror().and_then(|(filter, route)| {
         let service = routing.place_of(&filter.service, 0)?;
         let choice = Choice::for_copy(routing, service, routing.service(service)?.stable)?;
         let cause = Cause::Route(HeaderValue::from_str(route).ok()?);
-        filter.takes(request.method, || worker.draw()).then_some(Target { choice, cause })
+        filter.takes(request, || worker.draw()).then_some(Target { choice, cause })
     });
     let (service, version) = choice.place();
     let by_rollout = routing.service(service).and_then(|table| {
-        let route = table.mirror_route(version, request, || worker.draw())?;
+        let route = table.mirrored(version, request, || worker.draw())?;
         let choice = Choice::for_copy(routing, service, table.canary?)?;
         Some(Target { choice, cause: Cause::Rollout(Arc::clone(&route.name)) })
     });
