@@ -117,7 +117,12 @@ impl From<Explanation> for RequestAnswer {
                 answer.bucket = chosen.bucket;
                 let candidate = |(version, role, chance_ppm)| Candidate { version, role, chance_ppm };
                 answer.versions = chosen.versions.into_iter().map(candidate).collect();
-                let copy = |Copied { service, version, share, because }| RequestCopy { service, version, chance_ppm: share, because };
+                let copy = |Copied { service, version, share, because }| RequestCopy {
+                    service,
+                    version,
+                    chance_ppm: share,
+                    because,
+                };
                 answer.copies = chosen.copies.into_iter().map(copy).collect();
             }
         }

@@ -75,7 +75,10 @@ fn unmirrored(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
             set.push(name);
         } else if !set.contains(&&**name) {
             report
-                .warning(&place.step(index), format!("this removes the mirror route `{name}`, which no step before has set"))
+                .warning(
+                    &place.step(index),
+                    format!("this removes the mirror route `{name}`, which no step before has set"),
+                )
                 .help("say which requests are copied: `match: [{ path: { prefix: / } }]`");
         }
     }

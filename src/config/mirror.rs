@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, Method};
+use http::Method;
 
 use super::{
     diagnostic::Code,
     message,
-    report::{At, Fields, Problem, Report},
+    report::{At, Problem, Report},
     service, shape,
 };
 use crate::engine::{
@@ -37,7 +37,8 @@ pub fn filter(at: &At<'_>, own: Option<&str>, services: &[&str], report: &mut Re
 fn target(at: &At<'_>, own: Option<&str>, services: &[&str], report: &mut Report) -> Option<ServiceName> {
     let name = report.filled(at, "the name of a service")?;
     if Some(&*name) == own {
-        let help = "name another service; to try a version on copies of what stable serves there is the step `setMirrorRoute`";
+        let help =
+            "name another service; to try a version on copies of what stable serves there is the step `setMirrorRoute`";
         report.error(Code::Conflict, &at.span(), "a service would get copies of its own requests").help(help);
         return None;
     }
@@ -76,7 +77,10 @@ fn percentage(at: &At<'_>, report: &mut Report) -> Option<Weight> {
     report.scalar(at, "a number of percent such as `10`", |text| {
         let number = text.strip_suffix('%').unwrap_or(text);
         format!("{number}%").parse().map_err(|_| {
-            Problem::new("is not a number of percent", "write a number from 0 to 100, as `10` or `0.5`, with at most four decimals")
+            Problem::new(
+                "is not a number of percent",
+                "write a number from 0 to 100, as `10` or `0.5`, with at most four decimals",
+            )
         })
     })
 }
@@ -110,27 +114,20 @@ fn one_match(at: &At<'_>, report: &mut Report) -> Option<RequestMatch> {
         report.missing(at, "path", "say which requests: `{ path: { prefix: / } }` for all");
         return None;
     }
-    let method = fields.get("method").map(|at| text(&at, report));
-    let path = fields.get("path").map(|at| text(&at, report));
-    let headers = fields.get("headers").map_or_else(|| Some(Vec::new()), |at| headers(&at, report));
-    Some(RequestMatch { method: told(method)?, path: told(path)?, headers: headers? })
-}
-
-/// What was not written is no condition; what was wrong is none either, but was reported.
-fn told(read: Option<Option<StringMatch>>) -> Option<Option<StringMatch>> {
-    match read {
-        None => Some(None),
-        Some(read) => read.map(Some),
-    }
+    // What is wrong was reported, and the file is refused.
+    Some(RequestMatch {
+        method: fields.get("method").and_then(|at| text(&at, report)),
+        path: fields.get("path").and_then(|at| text(&at, report)),
+        headers: fields.get("headers").map(|at| headers(&at, report)).unwrap_or_default(),
+    })
 }
 
 fn text(at: &At<'_>, report: &mut Report) -> Option<StringMatch> {
-    let fields: Fields<'_> = report.fields(at, &shape::MIRROR_VALUE)?;
+    let fields = report.fields(at, &shape::MIRROR_VALUE)?;
     message::condition(&fields, report)
 }
 
 /// A mapping of names to conditions, as in Argo Rollouts.
-fn headers(at: &At<'_>, report: &mut Report) -> Option<Vec<HeaderMatch>> {
-    let read: Vec<(HeaderName, StringMatch)> = message::by_header(at, report, text);
-    Some(read.into_iter().map(|(name, value)| HeaderMatch { name, value }).collect())
+fn headers(at: &At<'_>, report: &mut Report) -> Vec<HeaderMatch> {
+    message::by_header(at, report, text).into_iter().map(|(name, value)| HeaderMatch { name, value }).collect()
 }

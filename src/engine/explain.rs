@@ -128,7 +128,8 @@ fn chosen(service: &ServiceTable, route: Option<&Route>, table: &Table, request:
         because = format!("{because}; no endpoint of {} is well, so {instead}, and it counts as failed", dead.name);
     }
     let bucket = assignment.bucket.filter(|_| !is_drawn).map(split::Bucket::number);
-    let by_rollout = service.mirror_route(request).filter(|_| versions.iter().any(|(_, role, _)| *role == Role::Stable));
+    let by_rollout =
+        service.mirror_route(request).filter(|_| versions.iter().any(|(_, role, _)| *role == Role::Stable));
     let to_canary = by_rollout.zip(service.canary).map(|(mirror, canary)| Copied {
         service: service.name.clone(),
         version: service.versions[canary].name.clone(),

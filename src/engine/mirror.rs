@@ -128,21 +128,19 @@ mod tests {
         RequestView { method, host: "", port: None, path, query: "", headers, client: Address::default() }
     }
 
-    fn exact(text: &str) -> Option<StringMatch> {
-        Some(StringMatch::Exact(text.to_owned()))
-    }
-
     #[test]
     fn what_would_do_something_twice_is_copied_only_where_its_method_is_named() {
         let mut staff = HeaderMap::new();
         staff.insert("x-group", HeaderValue::from_static("staff"));
         let nobody = HeaderMap::new();
-        let in_shop = || RequestMatch { path: Some(StringMatch::Prefix("/shop".to_owned())), ..RequestMatch::default() };
+        let in_shop =
+            || RequestMatch { path: Some(StringMatch::Prefix("/shop".to_owned())), ..RequestMatch::default() };
         let of_staff = HeaderMatch {
             name: HeaderName::from_static("x-group"),
             value: StringMatch::Regex(Pattern::new("staff|crew").unwrap()),
         };
-        let posts = RequestMatch { method: exact("POST"), headers: vec![of_staff], ..in_shop() };
+        let posts =
+            RequestMatch { method: Some(StringMatch::Exact("POST".to_owned())), headers: vec![of_staff], ..in_shop() };
         let route = |matches: Vec<RequestMatch>| MirrorRoute { name: "shadow".into(), share: Weight::FULL, matches };
         let (reads, both) = (route(vec![in_shop()]), route(vec![in_shop(), posts]));
         for (route, method, path, headers, expected) in [
@@ -178,8 +176,8 @@ mod tests {
     #[test]
     fn the_share_is_that_of_the_draw_and_nothing_is_drawn_for_all_or_none() {
         let half = Weight::from_ppm(500_000).unwrap();
-        let at = |share: f64| (u64::MAX / 1_000_000) * (share * 1_000_000.0) as u64;
-        assert!(is_drawn(half, || at(0.4999)) && !is_drawn(half, || at(0.5001)));
+        let at = |ppm: u64| (u64::MAX / 1_000_000) * ppm;
+        assert!(is_drawn(half, || at(499_900)) && !is_drawn(half, || at(500_100)));
         let never = || -> u64 { unreachable!("no draw is needed") };
         assert!(is_drawn(Weight::FULL, never) && !is_drawn(Weight::ZERO, never));
     }

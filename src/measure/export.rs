@@ -118,8 +118,7 @@ impl Page {
             series.iter().filter(|(_, totals)| !totals.copies.is_empty()).map(|(series, _)| series.clone()).collect();
         for service in &input.table.services {
             for version in &service.versions {
-                let key =
-                    Series { service: service.name.clone(), version: version.name.clone(), role: version.role };
+                let key = Series { service: service.name.clone(), version: version.name.clone(), role: version.role };
                 if input.table.copies_go_to(service, version) {
                     copied.insert(key.clone());
                 }
@@ -217,7 +216,8 @@ impl Page {
                 counter(&mut ends, [service, version, role, ("outcome", end.as_str())], &count)?;
             }
         }
-        let help = "Copies by whether the status of the answer is of the same class as that of the request's own answer.";
+        let help =
+            "Copies by whether the status of the answer is of the same class as that of the request's own answer.";
         let mut compared = to.encode_descriptor("serin_mirror_compared", help, None, MetricType::Counter)?;
         for (series, totals) in copied() {
             for (status, count) in [("same", totals.copies.same), ("other", totals.copies.other)] {

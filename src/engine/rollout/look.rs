@@ -60,7 +60,7 @@ impl Service {
             waiting: self.waiting(rollout, now),
             checks: self.checks(now),
             header_routes: table.header_routes.into_iter().map(|route| route.name.to_string()).collect(),
-            mirror_routes: table.mirror_routes.into_iter().map(mirror_view).collect(),
+            mirror_routes: table.mirror_routes.iter().map(mirror_view).collect(),
         }
     }
 
@@ -135,7 +135,7 @@ impl Service {
     }
 }
 
-fn mirror_view(route: MirrorRoute) -> MirrorView {
+fn mirror_view(route: &MirrorRoute) -> MirrorView {
     MirrorView { name: route.name.to_string(), share: route.share }
 }
 

@@ -316,9 +316,9 @@ impl Service {
             Some(Step::Analysis(_)) => self.analyse(log),
             _ if self.held(rollout.step, now).is_some() => StepState::Holds,
             None
-            | Some(
-                Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } | Step::Pause(_),
-            ) => StepState::Done(Cause::Plan),
+            | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } | Step::Pause(_)) => {
+                StepState::Done(Cause::Plan)
+            }
         }
     }
 

@@ -219,7 +219,8 @@ fn copies_are_told_apart_and_count_for_nothing_else() {
     let page = Samples::read(&encode(mirrored.clone()));
     assert_eq!(page.value(&format!(r#"serin_mirror_total{{{v2},outcome="dropped_busy"}}"#)), Some(0.0));
     let hub = Hub::new(1);
-    let key = SlotKey { service: service(), version: version("v2"), role: Role::Canary, weight_generation: Generation(3) };
+    let key =
+        SlotKey { service: service(), version: version("v2"), role: Role::Canary, weight_generation: Generation(3) };
     let slot = hub.recorder(0).slot(key);
     for end in [CopyEnd::Answered, CopyEnd::Answered, CopyEnd::TimedOut, CopyEnd::TooLarge] {
         slot.copied(end);

@@ -9,7 +9,10 @@ use std::{
 
 use http::{Response, StatusCode, request::Parts};
 
-use super::{Admitted, Answer, Body, Original, Target};
+use super::{
+    Answer, Original, Target,
+    room::{Admitted, Body},
+};
 use crate::{
     engine::{
         mirror::{MARK, SAFE},

@@ -7,6 +7,7 @@
 //! another protocol is never copied.
 
 mod copy;
+mod room;
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,10 +16,11 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use http::{HeaderValue, header, request::Parts};
 use tokio::task::spawn_local;
 
+pub(super) use self::room::Mirrors;
+use self::room::{Admitted, BODY_MAX, Kept};
 use super::{
     headers::Hop,
     routing::{Choice, Routing},
@@ -29,20 +31,6 @@ use crate::{
     engine::{request::RequestView, split::Reason},
     measure::copies::CopyEnd,
 };
-
-/// Most copies of a worker, from the request's head to the end of the copy's answer.
-const COPIES_MAX: usize = 256;
-/// Largest body that is copied.
-const BODY_MAX: usize = 1024 * 1024;
-/// Most that a worker keeps of all bodies together.
-const BODIES_MAX: usize = 16 * 1024 * 1024;
-
-/// How many copies a worker has under way, and how much of bodies for them.
-#[derive(Debug, Default)]
-pub(super) struct Mirrors {
-    copies: Cell<usize>,
-    bytes: Cell<usize>,
-}
 
 /// Copies that a request is to have.
 #[derive(Debug)]
@@ -164,7 +152,7 @@ impl Copies {
     }
 
     /// The body, if there is one, has come to its end: the copies leave.
-    pub(super) fn send(mut self: Box<Self>, has_body: bool) {
+    pub(super) fn send(mut self, has_body: bool) {
         let body = self.kept.take().filter(|_| has_body).map(|kept| Rc::new(kept.whole()));
         for (target, admitted) in self.targets.drain(..) {
             let sending = copy::Sending {
@@ -240,85 +228,4 @@ impl Original {
 fn compare(choice: &Choice, original: Answer, copy: Answer) {
     let is_same_class = original.status / 100 == copy.status / 100;
     choice.slot().compared(is_same_class, original.latency.zip(copy.latency));
-}
-
-/// The right to have one copy under way.
-#[derive(Debug)]
-struct Admitted(Rc<Worker>);
-
-impl Admitted {
-    fn new(worker: &Rc<Worker>) -> Result<Self, CopyEnd> {
-        let copies = &worker.mirrors.copies;
-        if copies.get() >= COPIES_MAX {
-            return Err(CopyEnd::Busy);
-        }
-        copies.set(copies.get() + 1);
-        Ok(Self(Rc::clone(worker)))
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        let copies = &self.0.mirrors.copies;
-        copies.set(copies.get().saturating_sub(1));
-    }
-}
-
-/// What is kept of a body, in memory of its own: a piece as it came in may hold on to much more than its own bytes.
-#[derive(Debug)]
-struct Kept {
-    bytes: Vec<u8>,
-    room: Room,
-}
-
-/// A whole body.
-#[derive(Debug)]
-struct Body {
-    bytes: Bytes,
-    _room: Room,
-}
-
-/// Bytes that are counted while this lives.
-#[derive(Debug)]
-struct Room {
-    worker: Rc<Worker>,
-    bytes: usize,
-}
-
-impl Kept {
-    fn new(worker: &Rc<Worker>) -> Self {
-        Self { bytes: Vec::new(), room: Room { worker: Rc::clone(worker), bytes: 0 } }
-    }
-
-    fn add(&mut self, piece: &[u8]) -> Result<(), CopyEnd> {
-        if self.bytes.len() + piece.len() > BODY_MAX {
-            return Err(CopyEnd::TooLarge);
-        }
-        self.room.grow(piece.len())?;
-        self.bytes.extend_from_slice(piece);
-        Ok(())
-    }
-
-    fn whole(self) -> Body {
-        Body { bytes: Bytes::from(self.bytes.into_boxed_slice()), _room: self.room }
-    }
-}
-
-impl Room {
-    fn grow(&mut self, by: usize) -> Result<(), CopyEnd> {
-        let all = &self.worker.mirrors.bytes;
-        if all.get() + by > BODIES_MAX {
-            return Err(CopyEnd::Busy);
-        }
-        all.set(all.get() + by);
-        self.bytes += by;
-        Ok(())
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let all = &self.worker.mirrors.bytes;
-        all.set(all.get().saturating_sub(self.bytes));
-    }
 }

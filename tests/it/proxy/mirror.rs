@@ -9,10 +9,13 @@ use http_body_util::BodyExt;
 use hyper::{Method, Request, Response, header::HeaderValue};
 use serin::{
     engine::{
+        address::Address,
         assign::ForceRule,
         endpoint::UpstreamHttp,
+        explain::{Outcome, explain},
+        filter::Scheme,
         mirror::MirrorRoute,
-        request::{RequestMatch, StringMatch},
+        request::{RequestMatch, RequestView, StringMatch},
         split::Reason,
         table::ServiceTable,
         weight::Weight,
@@ -121,7 +124,8 @@ async fn copied(rig: &Rig, version: &str, end: CopyEnd, times: u64) {
 /// Evidence about a version: requests and errors.
 fn evidence(rig: &Rig, version: &str) -> (u64, u64) {
     let slots = rig.hub.slots();
-    let totals = slots.iter().filter(|slot| slot.key().version.as_str() == version).flat_map(|slot| slot.evidence_totals());
+    let totals =
+        slots.iter().filter(|slot| slot.key().version.as_str() == version).flat_map(|slot| slot.evidence_totals());
     totals.fold((0, 0), |sum, (requests, errors)| (sum.0 + requests, sum.1 + errors))
 }
 
@@ -167,7 +171,8 @@ async fn of_so_many_percent_there_is_a_copy_and_each_has_its_own_draw() {
     for (percent, share, times) in
         [("20", 0.2, 500_u32), ("50", 0.5, 500), ("35", 0.35, 500), ("0", 0.0, 20), ("100", 1.0, 20)]
     {
-        let rig = Rig::of(&file(web.address, audit.address, &format!("mirror: {{ service: audit, percentage: {percent} }}")));
+        let rig =
+            Rig::of(&file(web.address, audit.address, &format!("mirror: {{ service: audit, percentage: {percent} }}")));
         let before = audit.requests();
         ask(&rig, usize::try_from(times).unwrap()).await;
         let sent = || copies(&rig, "a1").ends.iter().sum::<u64>();
@@ -185,13 +190,19 @@ async fn a_target_that_fails_in_any_way_changes_no_answer_and_is_no_evidence() {
     let huge = scripted(|_, mut stream| async move {
         read_head(&mut stream).await;
         drop(stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await);
-        while stream.write_all(&[b'x'; 64 * 1024]).await.is_ok() {}
+        let piece = vec![b'x'; 64 * 1024];
+        while stream.write_all(&piece).await.is_ok() {}
     })
     .await;
     let upgrading = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
     for (what, target, end, status) in [
         ("down", nobody().await, CopyEnd::ConnectFailed, 0),
-        ("closing", scripted(|_, mut stream| async move { drop(read_head(&mut stream).await) }).await, CopyEnd::Reset, 0),
+        (
+            "closing",
+            scripted(|_, mut stream| async move { drop(read_head(&mut stream).await) }).await,
+            CopyEnd::Reset,
+            0,
+        ),
         ("cut short", answering("HTTP/1.1 200 OK\r\ncontent-").await, CopyEnd::Reset, 0),
         ("not HTTP", answering("SSH-2.0-OpenSSH_9.6\r\n\r\n").await, CopyEnd::Malformed, 0),
         ("switching", answering(upgrading).await, CopyEnd::Malformed, 0),
@@ -315,7 +326,8 @@ async fn only_what_stable_serves_is_copied_to_the_canary_and_no_copy_is_copied()
     ] {
         rig.exchange(&format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}connection: close\r\n\r\n")).await;
         let id = fields.split("\r\n").next().unwrap().strip_prefix("x-id: ").unwrap();
-        let marked = |got: &Got| got.headers.get("x-id").is_some_and(|is| is == id) && got.headers.contains_key("serin-mirror");
+        let marked =
+            |got: &Got| got.headers.get("x-id").is_some_and(|is| is == id) && got.headers.contains_key("serin-mirror");
         if is_copied {
             eventually(id, || canary.got().iter().any(marked)).await;
         }
@@ -331,7 +343,9 @@ async fn a_copy_whose_turn_comes_after_the_abort_is_not_sent() {
     let (stable, canary) = (Keeper::start(200).await, Keeper::start(200).await);
     let mut table = mirrored(stable.address, canary.address);
     table.mirror_routes = vec![route("writes", Weight::FULL, method("POST"))];
-    for withdraw in [abort as fn(&mut ServiceTable), |service| service.mirror_routes.clear(), |service| service.draining = true] {
+    for withdraw in
+        [abort as fn(&mut ServiceTable), |service| service.mirror_routes.clear(), |service| service.draining = true]
+    {
         let mut rig = Rig::start(table.clone());
         let mut client = rig.connect().await;
         client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 8\r\n\r\nhalf").await.unwrap();
@@ -395,7 +409,8 @@ async fn copies_go_over_http2_and_the_targets_version_has_its_own_changes() {
     );
     let text = file(web.address, audit.address, "mirror: { service: audit, methods: [POST] }");
     let rig = Rig::of(&text.replace(&format!("'http://{}'", audit.address), &target));
-    let body = "POST /x HTTP/1.1\r\nhost: t.example\r\ncookie: a=b\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody";
+    let body =
+        "POST /x HTTP/1.1\r\nhost: t.example\r\ncookie: a=b\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody";
     assert_eq!(status_of(&rig.exchange(body).await), 200);
     copied(&rig, "a1", CopyEnd::Answered, 1).await;
     let copy = audit.got().remove(0);
@@ -437,4 +452,37 @@ async fn copies_take_no_connection_from_the_canarys_own_requests() {
         assert_eq!(text(soon(client.send_request(request("/"))).await.unwrap()).await, "v2");
     }
     assert_eq!(evidence(&rig, "v2"), (5, 0));
+}
+
+/// What `explain-request` says, which sends nothing.
+#[test]
+fn an_explanation_names_the_copies_that_a_request_may_have() {
+    let at = SocketAddr::from(([127, 0, 0, 1], 1));
+    let steps = "canary: v2, strategy: { canary: { steps: [{ setMirrorRoute: { name: shadow, percentage: 10, match: [{ path: \
+                 { prefix: /a } }] } }, { pause: {} }] } }";
+    let versions = format!("{{ v1: 'http://{at}', v2: 'http://{at}' }}");
+    let text = file(at, at, "mirror: { service: audit, percentage: 0.5, methods: [GET, POST] }")
+        .replace(&format!("{{ v1: 'http://{at}' }}, stable: v1"), &format!("{versions}, stable: v1, {steps}"));
+    let table = super::rig::table_of(&text);
+    for (method, expected) in
+        [(Method::GET, &[("a1", "0.5%"), ("v2", "10%")][..]), (Method::POST, &[("a1", "0.5%")]), (Method::DELETE, &[])]
+    {
+        let headers = hyper::HeaderMap::new();
+        let request = RequestView {
+            method: &method,
+            host: "a",
+            port: None,
+            path: "/a",
+            query: "",
+            headers: &headers,
+            client: Address::default(),
+        };
+        let Some(Outcome::Version(chosen)) = explain(&table, &request, Scheme::Http).map(|told| told.outcome) else {
+            panic!("a version answers")
+        };
+        let copies: Vec<(String, String)> =
+            chosen.copies.iter().map(|copy| (copy.version.to_string(), copy.share.to_string())).collect();
+        let copies: Vec<(&str, &str)> = copies.iter().map(|(version, share)| (&**version, &**share)).collect();
+        assert_eq!(copies, expected, "{method}");
+    }
 }

@@ -19,7 +19,7 @@ use serin::{
         sticky::{BucketKey, StickyBy, StickyRule},
         weight::Weight,
     },
-    measure::slot::code_cell,
+    measure::{copies::CopyTotals, slot::code_cell},
 };
 
 use super::rig::{Rig, eventually, full, service, serving, soon, text, weigh};
@@ -122,9 +122,8 @@ async fn shares_answers_and_charges_stay_right_with_copies_rescues_cookies_and_f
     let clients = (0..CLIENTS).map(|number| client(&rig, number));
     let answers: BTreeMap<u64, String> = futures_util::future::join_all(clients).await.into_iter().flatten().collect();
     assert_eq!(answers.len() as u64, REQUESTS);
-    let slots = rig.hub.slots();
-    let copies = || slots.iter().map(|slot| slot.copy_totals()).fold(Default::default(), |mut sum: serin::measure::copies::CopyTotals, one| { sum += one; sum });
-    eventually("all copies have ended", || copies().ends[0] == by_canary.lock().unwrap().copies.len() as u64).await;
+    let all = || by_canary.lock().unwrap().copies.len() as u64;
+    eventually("all copies have ended", || copies(&rig).ends[0] == all()).await;
 
     let (by_stable, by_canary) = (by_stable.lock().unwrap(), by_canary.lock().unwrap());
     let routed = |token: u64| if by_canary.requests.contains(&token) { "v2" } else { "v1" };
@@ -144,31 +143,51 @@ async fn shares_answers_and_charges_stay_right_with_copies_rescues_cookies_and_f
     assert!(by_canary.copies.iter().all(|token| routed(*token) == "v1") && by_stable.copies.is_empty());
     let to_stable = (0..REQUESTS).filter(|token| routed(*token) == "v1").count();
     within_four_deviations(by_canary.copies.len(), to_stable, COPIED, "copies of what stable serves");
-    // Evidence: each request that was drawn or sticky once, under the version that it was routed to, and nothing else.
-    for (at, is_kind) in [(0, (|kind| kind == Kind::Sampled) as fn(Kind) -> bool), (1, |kind| matches!(kind, Kind::Sticky(_)))] {
+    evidence_is_right(&rig, &by_canary);
+    let sampled = || (0..REQUESTS).filter(|token| kind(*token) == Kind::Sampled);
+    let on_canary = sampled().filter(|token| routed(*token) == "v2").count();
+    within_four_deviations(on_canary, sampled().count(), CANARY, "sampled requests on the canary");
+    metrics_are_right(&rig, &by_canary);
+}
+
+fn copies(rig: &Rig) -> CopyTotals {
+    let mut all = CopyTotals::default();
+    rig.hub.slots().iter().for_each(|slot| all += slot.copy_totals());
+    all
+}
+
+/// Each request that was drawn or sticky once, under the version that it was routed to, and nothing else.
+fn evidence_is_right(rig: &Rig, by_canary: &Seen) {
+    let slots = rig.hub.slots();
+    let is_sampled: fn(Kind) -> bool = |kind| kind == Kind::Sampled;
+    let is_sticky: fn(Kind) -> bool = |kind| matches!(kind, Kind::Sticky(_));
+    for (at, is_kind) in [is_sampled, is_sticky].into_iter().enumerate() {
         for version in ["v1", "v2"] {
             let of_version = slots.iter().filter(|slot| slot.key().version.as_str() == version);
             let totals = of_version.map(|slot| slot.evidence_totals()[at]);
             let counted = totals.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-            let tokens = || (0..REQUESTS).filter(|token| is_kind(kind(*token)) && routed(*token) == version);
+            let is_here = |token: &u64| by_canary.requests.contains(token) == (version == "v2");
+            let tokens = || (0..REQUESTS).filter(|token| is_kind(kind(*token)) && is_here(token));
             let failed = tokens().filter(|token| by_canary.failed.contains(token)).count();
             assert_eq!(counted, (tokens().count() as u64, failed as u64), "{version}, {at}");
         }
     }
-    let sampled = || (0..REQUESTS).filter(|token| kind(*token) == Kind::Sampled);
-    let on_canary = sampled().filter(|token| routed(*token) == "v2").count();
-    within_four_deviations(on_canary, sampled().count(), CANARY, "sampled requests on the canary");
-    // By reason and status, as the metrics show it.
+}
+
+/// By reason and status.
+fn metrics_are_right(rig: &Rig, by_canary: &Seen) {
+    let slots = rig.hub.slots();
     let seen = |reason: Reason, status| {
         slots.iter().map(|slot| slot.code_total(reason as usize, code_cell(status))).sum::<u64>()
     };
     let failing = by_canary.copies.iter().filter(|token| token.is_multiple_of(7)).count() as u64;
-    assert_eq!((seen(Reason::Mirror, 503), seen(Reason::Mirror, 200)), (failing, by_canary.copies.len() as u64 - failing));
-    let by_client = [Reason::Sampled, Reason::Sticky, Reason::Forced].map(|reason| seen(reason, 200)).iter().sum::<u64>();
+    let good = by_canary.copies.len() as u64 - failing;
+    assert_eq!((seen(Reason::Mirror, 503), seen(Reason::Mirror, 200)), (failing, good));
+    assert_eq!((copies(rig).same, copies(rig).other), (good, failing));
+    let by_client: u64 = [Reason::Sampled, Reason::Sticky, Reason::Forced].map(|reason| seen(reason, 200)).iter().sum();
     assert_eq!(by_client, REQUESTS, "each client saw one answer, and a good one");
     let rescued: u64 = slots.iter().map(|slot| slot.rescued_total()).sum();
     assert_eq!(rescued, by_canary.failed.len() as u64);
-    assert_eq!((copies().same, copies().other), (by_canary.copies.len() as u64 - failing, failing));
 }
 
 /// Chance alone misses it once in sixteen thousand runs.
