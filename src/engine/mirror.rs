@@ -68,7 +68,7 @@ impl Table {
     pub fn copies_go_to(&self, service: &ServiceTable, version: &VersionTable) -> bool {
         match version.role {
             Role::Canary => !service.mirror_routes.is_empty(),
-            Role::Stable => self.routes.mirrors().any(|filter| filter.service == service.name),
+            Role::Stable => self.routes.copy_to(&service.name),
             Role::Other => false,
         }
     }

@@ -7,14 +7,17 @@
 //! the file. A prefix covers whole segments, so `/v2` is met by `/v2` and `/v2/x` and not by `/v2x`. Paths, parameters
 //! and methods are compared as sent, in their case; hosts in any case, without the port.
 
-use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use http::Method;
 
 use super::{
     failure::Retry,
     filter::{Redirect, RouteFilters},
-    mirror::MirrorFilter,
     names::ServiceName,
     request::{HeaderMatch, Pattern, QueryMatch, RequestView},
     table::Timeouts,
@@ -97,6 +100,7 @@ pub struct Routes {
     hosts: BTreeMap<String, Paths>,
     wildcards: BTreeMap<String, Paths>,
     any_host: Paths,
+    copied_to: BTreeSet<ServiceName>,
 }
 
 /// The route of a request.
@@ -127,6 +131,8 @@ impl Routes {
         }
         let all = built.hosts.values_mut().chain(built.wildcards.values_mut()).chain([&mut built.any_host]);
         all.for_each(Paths::sort);
+        let mirrors = routes.iter().filter_map(|route| route.filters.mirror.as_ref());
+        built.copied_to = mirrors.map(|mirror| mirror.service.clone()).collect();
         built.all = routes;
         built
     }
@@ -137,9 +143,10 @@ impl Routes {
         &self.all
     }
 
-    /// Their mirrors.
-    pub fn mirrors(&self) -> impl Iterator<Item = &MirrorFilter> {
-        self.all.iter().filter_map(|route| route.filters.mirror.as_ref())
+    /// Whether requests of any of them are copied to the service.
+    #[must_use]
+    pub fn copy_to(&self, service: &ServiceName) -> bool {
+        self.copied_to.contains(service)
     }
 
     /// Whether there is none.

@@ -41,6 +41,8 @@ pub(super) struct Routing {
     services: Vec<Vec<VersionRoute>>,
     /// The service of each route, by its index; none for a redirect.
     targets: Vec<Option<usize>>,
+    /// The service that gets copies of its requests, likewise; empty where no route has any.
+    mirrors: Vec<Option<usize>>,
     log: Rc<FaultLog>,
     ticks: Rc<Ticks>,
 }
@@ -84,7 +86,9 @@ impl Routing {
             Action::Redirect(_) => None,
         };
         let targets = table.routes.all().iter().map(target).collect();
-        Self { table, is_fast, has_mirrors, services, targets, log: Rc::clone(log), ticks }
+        let mirror = |route: &Route| places.get(&route.filters.mirror.as_ref()?.service).copied();
+        let mirrors = if has_mirrors { table.routes.all().iter().map(mirror).collect() } else { Vec::new() };
+        Self { table, is_fast, has_mirrors, services, targets, mirrors, log: Rc::clone(log), ticks }
     }
 
     /// Which route takes the request, and the index of the service that it leads to, if it leads to one. Without routes
@@ -100,6 +104,11 @@ impl Routing {
 
     pub(super) fn service(&self, at: usize) -> Option<&ServiceTable> {
         self.table.services.get(at)
+    }
+
+    /// The index of the service that gets copies of a route's requests.
+    pub(super) fn mirror_of(&self, route: usize) -> Option<usize> {
+        self.mirrors.get(route).copied().flatten()
     }
 
     /// The place of a service in this table. It seldom moves, so `at` is looked at first.

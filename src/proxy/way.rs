@@ -55,9 +55,11 @@ impl Way {
         Some(OwnAnswer { status: StatusCode::from_u16(redirect.status).ok()?, headers })
     }
 
-    /// To which other service its requests are copied, and the name of the route.
-    pub(super) fn mirror(&self) -> Option<(&MirrorFilter, &str)> {
-        self.route().and_then(|(route, _)| Some((route.filters.mirror.as_ref()?, &*route.name)))
+    /// How its requests are copied to another service, with the place and the name of the route.
+    pub(super) fn mirror(&self) -> Option<(&MirrorFilter, usize, &str)> {
+        let (routes, found) = self.taken.as_ref()?;
+        let route = &routes.all()[found.route];
+        Some((route.filters.mirror.as_ref()?, found.route, &route.name))
     }
 
     /// Limits on waiting.

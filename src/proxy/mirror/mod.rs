@@ -90,10 +90,10 @@ pub(super) fn wanted(
     if !routing.has_mirrors {
         return None;
     }
-    let by_route = way.mirror().and_then(|(filter, route)| {
-        let service = routing.place_of(&filter.service, 0)?;
+    let by_route = way.mirror().and_then(|(filter, route, name)| {
+        let service = routing.mirror_of(route)?;
         let choice = Choice::for_copy(routing, service, routing.service(service)?.stable)?;
-        let cause = Cause::Route(HeaderValue::from_str(route).ok()?);
+        let cause = Cause::Route(HeaderValue::from_str(name).ok()?);
         filter.takes(request, || worker.draw()).then_some(Target { choice, cause })
     });
     let (service, version) = choice.place();
