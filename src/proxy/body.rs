@@ -179,7 +179,8 @@ impl Uploading {
             fault: Cell::new(None),
         });
         let (client, waits_for_continue) = (Arc::clone(client), false);
-        let body = Self { incoming, upload: Rc::clone(&upload), client, silence, silence_max, waits_for_continue, copies };
+        let body =
+            Self { incoming, upload: Rc::clone(&upload), client, silence, silence_max, waits_for_continue, copies };
         (body, upload)
     }
 
