@@ -127,12 +127,12 @@ fn the_samples_name_the_schema_and_fit_it() {
 /// fits nowhere, is refused by both.
 #[test]
 fn the_readers_and_the_schema_agree_on_every_field() {
-    let samples = whole_files();
+    let samples = whole_files().map(|sample| yaml::read(&sample).unwrap());
     for entry in entries() {
         let mut tried = 0;
         // One file that has the mapping is enough: each try is a whole check.
         for sample in &samples {
-            let mut root = yaml::read(sample).unwrap();
+            let mut root = sample.clone();
             let Some(place) = place(&mut root, entry.at, entry.field.name).filter(|_| tried == 0) else { continue };
             tried += 1;
             let path = entry.path();
@@ -323,7 +323,7 @@ fn fit(
             inner.is_empty()
         });
         if !fits {
-            found.push(format!("{at}: {value} is none of {any:?}"));
+            found.push(format!("{at}: {value} is none of {}", any.len()));
         }
     }
     let is = |name: &Json| match name.as_str().unwrap() {
