@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use super::{
+    decider::{Decider, Outcome},
     edge::{Edge, same_places},
     effects::{Alarm, Hands},
     handle::{CommandError, ConfigStatus, HISTORY_MAX, Handle, Message, ReloadError, Shared},
@@ -29,13 +30,9 @@ use crate::{
     engine::{
         Engine, Recovered,
         address::Address,
-        analysis::{
-            answer::Reply,
-            ask::{Question, Ticket},
-        },
-        effect::Effect,
+        analysis::{answer::Reply, ask::Ticket},
         event::Event,
-        input::{Command, Input, Refusal},
+        input::{Input, Refusal},
         names::Generation,
         time::Timestamp,
     },
@@ -55,8 +52,7 @@ const SAVE: Duration = Duration::from_secs(1);
 /// The control plane, ready to run.
 #[derive(Debug)]
 pub struct Driver {
-    engine: Engine,
-    hands: Hands,
+    decider: Decider,
     reader: Reader,
     clock: Clock,
     shared: Arc<Shared>,
@@ -149,13 +145,12 @@ impl Driver {
         let Stage { publication, edge, handle, shared, inbox } = stage;
         let receivers: Vec<String> = source.config.notify.iter().map(notify::key).collect();
         let outbox = (!receivers.is_empty()).then(|| store.outbox(&receivers));
-        let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
-        let remembers = hands.remembered().sequence > 0;
-        let started = hands.carry_out(effects);
+        let hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
+        let decider = Decider::begin(engine, effects, hands, || source.config.plan(), now)
+            .map_err(|Alarm(trouble)| StartError::Storage(trouble))?;
         let (provider, answers) = Provider::start(reach(&source.config))?;
-        let mut driver = Self {
-            engine,
-            hands,
+        let driver = Self {
+            decider,
             reader,
             clock,
             shared,
@@ -168,12 +163,6 @@ impl Driver {
             answers,
             saved: now,
         };
-        match started {
-            Ok(_) => {}
-            // A full disk must not take down what is known to be stable.
-            Err(Alarm(trouble)) if remembers => driver.fall_back(&trouble, now),
-            Err(Alarm(trouble)) => return Err(StartError::Storage(trouble)),
-        }
         driver.show();
         Ok((driver, handle, publication))
     }
@@ -186,7 +175,8 @@ impl Driver {
         }
         loop {
             let now = self.clock.now();
-            let due = self.engine.deadline().map_or(TICK, |at| at.since(now)).clamp(Duration::from_millis(1), TICK);
+            let due =
+                self.decider.engine().deadline().map_or(TICK, |at| at.since(now)).clamp(Duration::from_millis(1), TICK);
             tokio::select! {
                 () = &mut stop => break,
                 () = tokio::time::sleep(due) => self.tick(),
@@ -196,7 +186,7 @@ impl Driver {
             }
         }
         self.tick();
-        self.hands.save_evidence(&self.engine.evidence(), self.clock.now());
+        self.decider.save_evidence(self.clock.now());
     }
 
     fn tick(&mut self) {
@@ -207,8 +197,7 @@ impl Driver {
         let _never = self.apply(Input::Measured(samples), now);
         if now.since(self.saved) >= SAVE {
             self.saved = now;
-            self.hands.save_evidence(&self.engine.evidence(), now);
-            self.hands.retry();
+            self.decider.save(now);
             self.look_at_certificates();
         }
         self.show();
@@ -223,7 +212,7 @@ impl Driver {
                 let _gone = answer.send(outcome);
             }
             Message::Rehearse(command, answer) => {
-                let _gone = answer.send(self.rehearse(command));
+                let _gone = answer.send(self.decider.rehearse(command, self.clock.now()));
             }
             Message::Reload(answer) => {
                 let _gone = answer.send(self.reload().map_err(ReloadError::Refused));
@@ -254,53 +243,14 @@ impl Driver {
     }
 
     fn apply(&mut self, input: Input, now: Timestamp) -> Result<Option<Event>, CommandError> {
-        let mut effects = Vec::new();
-        self.engine.apply(input, now, &mut effects)?;
-        self.ask(&effects);
-        match self.hands.carry_out(effects) {
-            Ok(event) => Ok(event),
-            Err(Alarm(trouble)) => {
-                self.fall_back(&trouble, now);
-                Err(CommandError::Storage(trouble))
-            }
-        }
-    }
-
-    /// What a command would decide, tried on a copy.
-    fn rehearse(&self, command: Command) -> Result<Option<Event>, CommandError> {
-        let mut effects = Vec::new();
-        self.engine.clone().apply(Input::Command(command), self.clock.now(), &mut effects)?;
-        let decided = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Persist(decision) => Some(decision.event),
-            Effect::Publish { .. } | Effect::Measure(_) => None,
-        });
-        Ok(decided.last())
-    }
-
-    fn ask(&self, effects: &[Effect]) {
-        for effect in effects {
-            if let Effect::Measure(question) = effect
-                && !self.provider.ask(Question::clone(question))
-            {
-                let metric = &question.ticket.metric;
+        let Outcome { questions, told } = self.decider.apply(input, now, || self.source.config.plan());
+        for question in questions {
+            let metric = question.ticket.metric.clone();
+            if !self.provider.ask(question) {
                 warn!(metric, "not asked, since too many questions wait; it counts as an error");
             }
         }
-    }
-
-    /// A decision could not be remembered, so it is not in force. Back to what is remembered, with stable only.
-    fn fall_back(&mut self, trouble: &str, now: Timestamp) {
-        self.engine = Engine::new(Recovered {
-            memory: self.hands.remembered(),
-            evidence: Vec::new(),
-            distrust: Some(format!("the state folder cannot be written: {trouble}")),
-            generation: self.hands.generation(),
-        });
-        let mut effects = Vec::new();
-        if let Err(refusal) = self.engine.apply(Input::Configure(self.source.config.plan()), now, &mut effects) {
-            error!("the file is refused on falling back: {refusal}");
-        }
-        self.hands.carry_out_unremembered(effects);
+        told
     }
 
     /// New certificates are taken up without the file being saved.
@@ -334,8 +284,12 @@ impl Driver {
         if !later.is_empty() {
             warn!("a restart is needed before these changes are in force: {}", later.join(", "));
         }
-        self.reader.forget_unconfigured(&self.engine.table());
-        self.shared.trail.lock().unwrap_or_else(PoisonError::into_inner).forget_unconfigured(&self.engine.table());
+        self.reader.forget_unconfigured(&self.decider.engine().table());
+        self.shared
+            .trail
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .forget_unconfigured(&self.decider.engine().table());
         self.source.text = source.text;
         self.source.config.services = source.config.services;
         self.source.config.routes = source.config.routes;
@@ -364,7 +318,7 @@ impl Driver {
     }
 
     fn show(&self) {
-        self.shared.view.store(Arc::new(self.engine.view(self.clock.now())));
+        self.shared.view.store(Arc::new(self.decider.engine().view(self.clock.now())));
     }
 }
 

@@ -26,11 +26,11 @@ use crate::{
 
 /// A decision could not be remembered: what the disk said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Alarm(pub(super) String);
+pub struct Alarm(pub String);
 
 /// Store, publication and listeners.
 #[derive(Debug)]
-pub(super) struct Hands {
+pub struct Hands {
     store: Store,
     publication: Publication,
     shared: Arc<Shared>,
@@ -40,7 +40,9 @@ pub(super) struct Hands {
 }
 
 impl Hands {
-    pub(super) const fn new(store: Store, publication: Publication, shared: Arc<Shared>) -> Self {
+    /// Hands that remember here, publish there and tell those.
+    #[must_use]
+    pub const fn new(store: Store, publication: Publication, shared: Arc<Shared>) -> Self {
         Self { store, publication, shared, backlog: VecDeque::new() }
     }
 

@@ -1,8 +1,9 @@
 //! DRIVE. Feeds the engine with inputs and time, carries out its effects in order. Holds no rule about rollouts.
 
+pub mod decider;
 pub mod driver;
 mod edge;
-mod effects;
+pub mod effects;
 pub mod handle;
 pub mod notify;
 pub mod source;

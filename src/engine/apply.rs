@@ -15,7 +15,7 @@ use super::{
     table::{ServiceTable, Table},
     time::Timestamp,
     view::View,
-    weight::Weight,
+    withdrawal::{taken, takes_from_canary},
 };
 
 /// What is known at the start of the process, besides the file.
@@ -64,7 +64,8 @@ impl Engine {
     /// # Errors
     /// When a command or a plan is refused; nothing has changed then. Measurements and answers are never refused.
     pub fn apply(&mut self, input: Input, now: Timestamp, effects: &mut Vec<Effect>) -> Result<(), Refusal> {
-        let generation = Generation(self.published.generation.0 + 1);
+        // One is left for a table that comes before it.
+        let generation = Generation(self.published.generation.0 + 2);
         let mut sequence = self.sequence;
         let mut log = Log { now, generation, sequence: &mut sequence, effects };
         self.take_turns();
@@ -198,7 +199,8 @@ impl Engine {
         service.ok_or_else(|| Refusal::UnknownService(command.service.clone()))?.command(command, log)
     }
 
-    /// Publishes a new table if anything in it is different.
+    /// Publishes a new table if anything in it is different. What takes from a canary does not wait for the disk, so it
+    /// comes in a table of its own where the new one gives something to others as well.
     fn publish(&mut self, generation: Generation, effects: &mut Vec<Effect>) {
         let services: Vec<ServiceTable> = self.services.iter().map(Service::table).collect();
         let before = &self.published;
@@ -206,25 +208,19 @@ impl Engine {
         if same_way && services == before.services {
             return;
         }
-        let mut former = self.published.services.iter().enumerate();
-        let withdrawal = former.any(|(at, before)| takes_from_canary(before, at, &services));
+        let mut former = before.services.iter().enumerate();
+        let mut withdrawal = former.any(|(at, before)| takes_from_canary(before, at, &services));
+        let between = Generation(generation.0 - 1);
+        if let Some(services) =
+            Some(before).filter(|_| withdrawal).and_then(|of| taken(&of.services, &services, between))
+        {
+            let (routes, trusted) = (Arc::clone(&before.routes), Arc::clone(&before.trusted));
+            let table = Arc::new(Table { generation: between, services, routes, trusted });
+            effects.push(Effect::Publish { table, withdrawal });
+            withdrawal = false;
+        }
         let (routes, trusted) = (Arc::clone(&self.routes), Arc::clone(&self.trusted));
         self.published = Arc::new(Table { generation, services, routes, trusted });
         effects.push(Effect::Publish { table: Arc::clone(&self.published), withdrawal });
     }
-}
-
-/// Whether the canary of a former table has less weight now, or is no longer where header and mirror routes lead.
-/// `at` is its place then, which seldom changes.
-fn takes_from_canary(before: &ServiceTable, at: usize, now: &[ServiceTable]) -> bool {
-    let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
-    let is_it = |service: &&ServiceTable| service.name == before.name;
-    let service = now.get(at).filter(is_it).or_else(|| now.iter().find(is_it));
-    let present = service.and_then(|service| service.canary.map(|at| &service.versions[at].name));
-    let lost = present != Some(&canary.name);
-    if lost && !(before.header_routes.is_empty() && before.mirror_routes.is_empty()) {
-        return true;
-    }
-    let version = service.and_then(|service| service.versions.iter().find(|version| version.name == canary.name));
-    version.map_or(Weight::ZERO, |version| version.weight) < canary.weight
 }

@@ -30,5 +30,6 @@ pub mod time;
 pub mod upstream;
 pub mod view;
 pub mod weight;
+mod withdrawal;
 
 pub use apply::{Engine, Recovered};

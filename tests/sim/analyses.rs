@@ -50,7 +50,7 @@ fn metric(name: &str, success: &str, failure: &str) -> MetricPlan {
 }
 
 /// Good below 1 % errors.
-fn judge() -> MetricPlan {
+pub fn judge() -> MetricPlan {
     metric("rate", "result.errorRate < 0.01", "")
 }
 
@@ -59,7 +59,7 @@ fn undecided() -> MetricPlan {
     metric("rate", "result.errorRate < 0.01", "result.errorRate > 0.9")
 }
 
-fn outside() -> MetricPlan {
+pub fn outside() -> MetricPlan {
     let (address, query) = (Text::plain("http://p"), Text::plain("up"));
     let ask = Ask::Prometheus { address, query, range: None, http: Http::default() };
     MetricPlan {
@@ -73,7 +73,7 @@ fn template(metric: MetricPlan) -> Vec<Template> {
     vec![Template { name: "t".to_owned(), args: Vec::new(), metrics: vec![metric] }]
 }
 
-fn times(count: u32, metric: MetricPlan) -> Step {
+pub fn times(count: u32, metric: MetricPlan) -> Step {
     Step::Analysis(template(MetricPlan { count: Some(count), ..metric }))
 }
 

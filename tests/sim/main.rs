@@ -5,6 +5,7 @@
 mod analyses;
 mod decisions;
 mod endpoints;
+mod faults;
 mod rollouts;
 mod strategies;
 mod world;

@@ -93,7 +93,7 @@ fn settle(world: &mut World, watch: &mut Watch, dice: &mut Dice) {
     panic!("the rollout does not end: {:?}", world.phase());
 }
 
-fn random_plan(dice: &mut Dice) -> ServicePlan {
+pub fn random_plan(dice: &mut Dice) -> ServicePlan {
     let mut steps = Vec::new();
     for _ in 0..=dice.below(5) {
         let ppm = if dice.chance(20) { dice.below(2_000) } else { dice.below(u64::from(BUCKETS) + 1) };
@@ -147,7 +147,7 @@ fn random_plan(dice: &mut Dice) -> ServicePlan {
     wanted
 }
 
-fn random_traffic(dice: &mut Dice) -> Traffic {
+pub fn random_traffic(dice: &mut Dice) -> Traffic {
     let errors = |dice: &mut Dice| [0, 0, 1_000, 50_000, 500_000, 1_000_000][usize::try_from(dice.below(6)).unwrap()];
     Traffic { requests: dice.below(20), stable_errors: errors(dice) / 10, canary_errors: errors(dice) }
 }
@@ -185,7 +185,7 @@ fn disturb(world: &mut World, dice: &mut Dice) {
     };
 }
 
-fn any_version(dice: &mut Dice) -> serin::engine::names::VersionName {
+pub fn any_version(dice: &mut Dice) -> serin::engine::names::VersionName {
     version(["v1", "v2", "v3"][usize::try_from(dice.below(3)).unwrap()])
 }
 

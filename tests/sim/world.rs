@@ -216,32 +216,38 @@ impl World {
     }
 
     fn traffic(&self, traffic: Traffic, dice: &mut Dice) -> Samples {
-        let service = self.service();
-        let canary = dice.successes(traffic.requests, u64::from(self.canary_weight().ppm()));
-        let mut slots = Vec::new();
-        for version in &service.versions {
-            let (requests, ppm) = match version.role {
-                Role::Stable => (traffic.requests - canary, traffic.stable_errors),
-                Role::Canary => (canary, traffic.canary_errors),
-                Role::Other => (0, 0),
-            };
-            if requests == 0 {
-                continue;
-            }
-            let errors = dice.successes(requests, ppm);
-            slots.push(SlotSamples {
-                service: service.name.clone(),
-                version: version.name.clone(),
-                weight_generation: service.weight_generation,
-                sampled: Counts { requests, errors },
-                sticky: Counts::default(),
-                sticky_failed: FailedBuckets::default(),
-                latency: latency(requests),
-                longest_error_run: if errors == requests { errors } else { 0 },
-            });
-        }
+        let slots = traffic_of(self.service(), traffic, dice);
         Samples { slots, endpoints: self.endpoints.clone() }
     }
+}
+
+/// What the versions of a service did since the last look, split as its table says.
+pub fn traffic_of(service: &ServiceTable, traffic: Traffic, dice: &mut Dice) -> Vec<SlotSamples> {
+    let weight = service.canary.map_or(Weight::ZERO, |at| service.versions[at].weight);
+    let canary = dice.successes(traffic.requests, u64::from(weight.ppm()));
+    let mut slots = Vec::new();
+    for version in &service.versions {
+        let (requests, ppm) = match version.role {
+            Role::Stable => (traffic.requests - canary, traffic.stable_errors),
+            Role::Canary => (canary, traffic.canary_errors),
+            Role::Other => (0, 0),
+        };
+        if requests == 0 {
+            continue;
+        }
+        let errors = dice.successes(requests, ppm);
+        slots.push(SlotSamples {
+            service: service.name.clone(),
+            version: version.name.clone(),
+            weight_generation: service.weight_generation,
+            sampled: Counts { requests, errors },
+            sticky: Counts::default(),
+            sticky_failed: FailedBuckets::default(),
+            latency: latency(requests),
+            longest_error_run: if errors == requests { errors } else { 0 },
+        });
+    }
+    slots
 }
 
 fn latency(requests: u64) -> LatencyCounts {
