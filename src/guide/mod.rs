@@ -33,6 +33,7 @@ pages! {
     running "running" "systemd, containers, Kubernetes, reload, upgrade";
     pipelines "pipelines" "check, wait, report and exit codes in CI";
     limits "limits" "what Serin does not do";
+    proof "proof" "what the decisions promise, as measured";
     from_argo "from-argo" "coming from Argo Rollouts";
     from_flagger "from-flagger" "coming from Flagger";
     from_nginx "from-nginx" "coming from ingress-nginx canary annotations";

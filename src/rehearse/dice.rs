@@ -1,34 +1,12 @@
-//! Chance from a seed: a seed is a history. Not for secrets, and never seeded by anything but an argument.
+//! Chance from a seed: a seed is a history. One draw stands for many events where that is exact. Not for secrets, and never seeded by anything but an argument.
 
-use crate::engine::stats::latency::{BUCKETS, upper_edge};
+/// A mean from which rejection is faster than one draw for each event.
+const FEW: f64 = 10.0;
 
 /// A small generator (SplitMix64; Steele, Lea and Flood, OOPSLA 2014). The same seed gives the same numbers in every
 /// version of Serin, so that a report can be repeated.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
-
-/// A distribution of latencies over the engine's buckets, drawn from in constant time (Walker's alias method).
-#[derive(Debug, Clone)]
-pub struct Latencies(Vec<Column>);
-
-/// One column of the alias table: this bucket below the bound, the other one above.
-#[derive(Debug, Clone, Copy)]
-struct Column {
-    bound: f64,
-    bucket: u16,
-    other: u16,
-}
-
-/// A part of the requests with log-normal latencies.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LogNormal {
-    /// Which part, in `0.0..=1.0`.
-    pub share: f64,
-    /// In milliseconds.
-    pub median_ms: f64,
-    /// Standard deviation of the logarithm.
-    pub sigma: f64,
-}
 
 impl Dice {
     /// The numbers of one run: different for each seed, and for each stream of a seed.
@@ -59,97 +37,135 @@ impl Dice {
         self.unit() < share
     }
 
-    /// How many of independent arrivals fall into a time in which `mean` are expected (Knuth's product of units, in
-    /// parts, since `exp(-mean)` vanishes).
-    pub fn arrivals(&mut self, mean: f64) -> u64 {
-        let (mut left, mut count) = (mean, 0);
-        while left > 0.0 {
-            let limit = (-left.min(16.0)).exp();
-            left -= 16.0;
-            let mut product = self.unit();
-            while product > limit {
-                count += 1;
-                product *= self.unit();
+    /// How many of independent events that each do not happen with probability `share` happen before the first that does.
+    /// Never ends for a share of 0: the largest number then.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0, and saturates")]
+    pub fn until(&mut self, share: f64) -> u64 {
+        match share {
+            _ if share >= 1.0 => 0,
+            _ if share > 0.0 => ((1.0 - self.unit()).ln() / (-share).ln_1p()) as u64,
+            _ => u64::MAX,
+        }
+    }
+
+    /// How many of `trials` independent events happen, each with probability `share`. Exact, and takes no longer for many.
+    pub fn successes(&mut self, trials: u64, share: f64) -> u64 {
+        if share > 0.5 {
+            return trials - self.successes(trials, 1.0 - share);
+        }
+        if count(trials) * share >= FEW {
+            return self.many_successes(trials, share);
+        }
+        let (mut done, mut happened) = (0_u64, 0);
+        loop {
+            done = done.saturating_add(self.until(share)).saturating_add(1);
+            if done > trials {
+                return happened;
             }
+            happened += 1;
+        }
+    }
+
+    /// Hörmann's transformed rejection BTRS ("The generation of binomial random variates", 1993); the mean is at least 10.
+    fn many_successes(&mut self, trials: u64, share: f64) -> u64 {
+        let n = count(trials);
+        let deviation = (n * share * (1.0 - share)).sqrt();
+        let b = 2.53_f64.mul_add(deviation, 1.15);
+        let a = 0.0248_f64.mul_add(b, 0.01_f64.mul_add(share, -0.0873));
+        let alpha = (2.83 + 5.1 / b) * deviation;
+        let (odds, mode) = (share / (1.0 - share), ((n + 1.0) * share).floor());
+        loop {
+            let (u, v) = (self.unit() - 0.5, self.unit());
+            let us = 0.5 - u.abs();
+            let k = ((2.0 * a / us + b) * u + n.mul_add(share, 0.5)).floor();
+            if us >= 0.07 && v <= 0.92 - 4.2 / b {
+                return whole(k);
+            }
+            if !(0.0..=n).contains(&k) {
+                continue;
+            }
+            let density = (mode + 0.5) * ((mode + 1.0) / (odds * (n - mode + 1.0))).ln()
+                + (n + 1.0) * ((n - mode + 1.0) / (n - k + 1.0)).ln()
+                + (k + 0.5) * (odds * (n - k + 1.0) / (k + 1.0)).ln()
+                + stirling_rest(mode)
+                + stirling_rest(n - mode)
+                - stirling_rest(k)
+                - stirling_rest(n - k);
+            if (v * alpha / (a / (us * us) + b)).ln() <= density {
+                return whole(k);
+            }
+        }
+    }
+
+    /// How many of independent arrivals fall into a time in which `mean` are expected. Exact, and takes no longer for many.
+    pub fn arrivals(&mut self, mean: f64) -> u64 {
+        if mean >= FEW {
+            return self.many_arrivals(mean);
+        }
+        // Knuth's product of units.
+        let (limit, mut count) = ((-mean.max(0.0)).exp(), 0);
+        let mut product = self.unit();
+        while product > limit {
+            count += 1;
+            product *= self.unit();
         }
         count
     }
-}
 
-impl Latencies {
-    /// A mixture; the shares are taken in proportion.
-    #[must_use]
-    pub fn new(parts: &[LogNormal]) -> Self {
-        let masses: Vec<Vec<f64>> = parts.iter().map(LogNormal::masses).collect();
-        let sum = |bucket: usize| parts.iter().zip(&masses).map(|(part, masses)| part.share * masses[bucket]).sum();
-        Self(columns(&(0..BUCKETS).map(sum).collect::<Vec<f64>>()))
-    }
-
-    /// By the mass of each bucket; the masses are taken in proportion, and are not all zero.
-    #[must_use]
-    pub fn of_masses(masses: &[f64]) -> Self {
-        Self(columns(masses))
-    }
-
-    /// The bucket of one request's latency.
-    pub fn draw(&self, dice: &mut Dice) -> u16 {
-        let place = dice.unit() * count(self.0.len());
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the table")]
-        let at = place as usize;
-        self.0.get(at).map_or(0, |column| if place.fract() < column.bound { column.bucket } else { column.other })
-    }
-}
-
-impl LogNormal {
-    /// The share of its latencies in each bucket.
-    #[must_use]
-    pub fn masses(&self) -> Vec<f64> {
-        let mut before = 0.0;
-        let mass = |bucket: usize| {
-            let upto = self.below(upper_edge(bucket).as_secs_f64() * 1e3).max(before);
-            let mass = upto - before;
-            before = upto;
-            mass
-        };
-        (0..BUCKETS).map(mass).collect()
-    }
-
-    /// The share of latencies up to `ms`.
-    fn below(&self, ms: f64) -> f64 {
-        if ms <= 0.0 { 0.0 } else { normal((ms / self.median_ms).ln() / self.sigma) }
-    }
-}
-
-/// Vose's construction: each column holds 1/n of the mass, from at most two buckets.
-fn columns(masses: &[f64]) -> Vec<Column> {
-    let scale = count(masses.len()) / masses.iter().sum::<f64>();
-    let mut scaled: Vec<f64> = masses.iter().map(|mass| mass * scale).collect();
-    let mut made: Vec<Column> =
-        (0..).zip(masses).map(|(bucket, _)| Column { bound: 1.0, bucket, other: bucket }).collect();
-    let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..masses.len()).partition(|&at| scaled[at] < 1.0);
-    while let (Some(low), Some(&high)) = (small.pop(), large.last()) {
-        made[low].bound = scaled[low];
-        made[low].other = made[high].bucket;
-        scaled[high] -= 1.0 - scaled[low];
-        if scaled[high] < 1.0 {
-            large.pop();
-            small.push(high);
+    /// Hörmann's transformed rejection PTRS ("The transformed rejection method for generating Poisson random variables",
+    /// 1993).
+    fn many_arrivals(&mut self, mean: f64) -> u64 {
+        let b = 2.53_f64.mul_add(mean.sqrt(), 0.931);
+        let a = 0.024_83_f64.mul_add(b, -0.059);
+        let inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
+        loop {
+            let (u, v) = (self.unit() - 0.5, self.unit());
+            let us = 0.5 - u.abs();
+            let k = ((2.0 * a / us + b) * u + mean + 0.43).floor();
+            if us >= 0.07 && v <= 0.9277 - 3.6224 / (b - 2.0) {
+                return whole(k);
+            }
+            if k < 0.0 || (us < 0.013 && v > us) {
+                continue;
+            }
+            if (v * inverse_alpha / (a / (us * us) + b)).ln() <= k.mul_add(mean.ln(), -mean) - log_factorial(k) {
+                return whole(k);
+            }
         }
     }
-    made
 }
 
-/// The normal distribution function, within 1.5e-7 (Abramowitz and Stegun 7.1.26).
-fn normal(x: f64) -> f64 {
-    let z = x.abs() / std::f64::consts::SQRT_2;
-    let t = 1.0 / 0.327_591_1_f64.mul_add(z, 1.0);
-    let terms = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
-    let tail = 0.5 * t * terms.iter().fold(0.0, |sum: f64, term| sum.mul_add(t, *term)) * (-z * z).exp();
-    if x < 0.0 { tail } else { 1.0 - tail }
+/// `ln k!`.
+fn log_factorial(k: f64) -> f64 {
+    (k + 0.5) * (k + 1.0).ln() - (k + 1.0) + 0.5 * std::f64::consts::TAU.ln() + stirling_rest(k)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a few hundred")]
-const fn count(number: usize) -> f64 {
+/// What Stirling's formula at `k + 1` leaves of `ln k!`.
+fn stirling_rest(k: f64) -> f64 {
+    const FIRST: [f64; 10] = [
+        0.081_061_466_795_327_2,
+        0.041_340_695_955_409_2,
+        0.027_677_925_684_998_3,
+        0.020_790_672_103_765_09,
+        0.016_644_691_189_821_1,
+        0.013_876_128_823_070_7,
+        0.011_896_709_945_891_7,
+        0.010_411_265_261_972_0,
+        0.009_255_462_182_712_73,
+        0.008_330_563_433_362_87,
+    ];
+    let square = (k + 1.0) * (k + 1.0);
+    let series = || (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / square) / square) / (k + 1.0);
+    FIRST.get(usize::try_from(whole(k)).unwrap_or(usize::MAX)).copied().unwrap_or_else(series)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0, and saturates")]
+const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+const fn count(number: u64) -> f64 {
     number as f64
 }
 
@@ -176,16 +192,45 @@ mod tests {
         }
     }
 
-    #[test]
-    fn latencies_have_the_quantiles_of_their_distribution() {
-        let usual = Latencies::new(&[LogNormal { share: 1.0, median_ms: 20.0, sigma: 0.5 }]);
-        let mut dice = Dice::new(3, 0);
-        let mut drawn: Vec<u16> = (0..20_000).map(|_| usual.draw(&mut dice)).collect();
-        drawn.sort_unstable();
-        for (at, ms) in [(0.5, 20.0), (0.9, 37.95), (0.99, 64.0), (0.999, 93.8)] {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
-            let got = upper_edge(usize::from(drawn[(at * 20_000.0) as usize])).as_secs_f64() * 1e3;
-            assert!((got / ms - 1.0).abs() < 0.12, "{at}: {got} is not {ms}");
+    /// Every count's share of the draws against its probability: a chi-square over the counts that are expected at all.
+    fn fits(draws: &[u64], probability: impl Fn(u64) -> f64) {
+        let all = count(draws.len() as u64);
+        let (mut square, mut cells) = (0.0, 0.0_f64);
+        for k in 0..=draws.iter().copied().max().unwrap() {
+            let expected = all * probability(k);
+            if expected >= 10.0 {
+                let seen = count(draws.iter().filter(|draw| **draw == k).count() as u64);
+                square += (seen - expected).powi(2) / expected;
+                cells += 1.0;
+            }
         }
+        // The mean is the number of cells, its deviation the root of twice as much; six of them never happen.
+        assert!(square < 6.0_f64.mul_add((2.0 * cells).sqrt(), cells), "{square} over {cells} cells");
+    }
+
+    #[test]
+    fn few_and_many_successes_and_arrivals_have_their_distribution() {
+        let mut dice = Dice::new(11, 0);
+        for (n, p) in [(1_u64, 0.5), (20, 0.3), (20, 0.97), (400, 0.05), (100, 0.5), (3_000, 0.02), (90, 0.8)] {
+            let draws: Vec<u64> = (0..40_000).map(|_| dice.successes(n, p)).collect();
+            let choose = |k: u64| log_factorial(count(n)) - log_factorial(count(k)) - log_factorial(count(n - k));
+            fits(&draws, |k| (choose(k) + count(k) * f64::ln(p) + count(n - k) * f64::ln(1.0 - p)).exp());
+        }
+        for mean in [0.3, 9.9, 10.0, 47.0, 300.0] {
+            let draws: Vec<u64> = (0..40_000).map(|_| dice.arrivals(mean)).collect();
+            fits(&draws, |k| (count(k) * f64::ln(mean) - mean - log_factorial(count(k))).exp());
+        }
+        let draws: Vec<u64> = (0..40_000).map(|_| dice.until(0.2)).collect();
+        fits(&draws, |k| 0.2 * 0.8_f64.powf(count(k)));
+    }
+
+    #[test]
+    fn what_never_or_always_happens_is_no_trap() {
+        let mut dice = Dice::new(1, 1);
+        assert_eq!(
+            (dice.successes(0, 0.4), dice.successes(1 << 40, 0.0), dice.successes(1 << 40, 1.0)),
+            (0, 0, 1 << 40)
+        );
+        assert_eq!((dice.until(1.0), dice.until(0.0) > 1 << 60, dice.arrivals(0.0)), (0, true, 0));
     }
 }

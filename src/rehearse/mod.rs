@@ -10,6 +10,7 @@
 
 mod dice;
 mod gate;
+mod latencies;
 mod model;
 mod plan;
 mod recording;
@@ -30,6 +31,8 @@ use std::{
 
 use crate::engine::plan::ServicePlan;
 
+pub use dice::Dice;
+pub use latencies::{Latencies, LogNormal};
 pub use model::{MODELS, Model};
 pub use plan::NoCanary;
 pub use recording::{NoRecording, Recorded, Recorder, Recording};
@@ -38,7 +41,6 @@ pub use rollout::PERSON_AFTER;
 pub use svg::picture;
 pub use text::text;
 
-use dice::Dice;
 use gate::Gate;
 use model::Usual;
 use plan::Script;

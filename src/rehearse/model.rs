@@ -2,7 +2,7 @@
 //! Knows no plan and no engine.
 
 use super::{
-    dice::{Latencies, LogNormal},
+    latencies::{Latencies, LogNormal},
     recording::Recording,
 };
 

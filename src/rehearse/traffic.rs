@@ -149,7 +149,7 @@ impl Traffic {
                 sampled,
                 sticky,
                 sticky_failed: std::mem::take(&mut slot.failed),
-                latency: sparse(&mut slot.buckets),
+                latency: LatencyCounts::of(&mut std::mem::take(&mut slot.buckets)),
                 longest_error_run: slot.longest_error_run,
             });
         }
@@ -173,13 +173,4 @@ fn well(table: &ServiceTable) -> Vec<EndpointSamples> {
         EndpointSamples { service: table.name.clone(), version: version.name.clone(), known, news }
     });
     seen.collect()
-}
-
-/// Counts by bucket, in rising order; the list is empty afterwards.
-fn sparse(buckets: &mut Vec<u16>) -> LatencyCounts {
-    buckets.sort_unstable();
-    let runs = buckets.chunk_by(PartialEq::eq);
-    let counts = LatencyCounts(runs.filter_map(|run| run.first().map(|bucket| (*bucket, run.len() as u64))).collect());
-    buckets.clear();
-    counts
 }

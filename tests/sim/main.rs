@@ -7,5 +7,6 @@ mod decisions;
 mod endpoints;
 mod faults;
 mod rollouts;
+mod statistics;
 mod strategies;
 mod world;

@@ -14,6 +14,16 @@ pub const BUCKETS: usize = 736;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LatencyCounts(pub Vec<(u16, u64)>);
 
+impl LatencyCounts {
+    /// One for each of these buckets, which are sorted on the way.
+    #[must_use]
+    pub fn of(buckets: &mut [u16]) -> Self {
+        buckets.sort_unstable();
+        let runs = buckets.chunk_by(PartialEq::eq);
+        Self(runs.filter_map(|run| run.first().map(|bucket| (*bucket, run.len() as u64))).collect())
+    }
+}
+
 /// The bucket of a latency; all beyond the last one fall into the last one.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "bounded by BUCKETS")]
