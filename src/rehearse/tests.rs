@@ -211,6 +211,47 @@ fn traffic_follows_the_table_and_a_late_request_counts_where_it_was_routed() {
     assert!(newest.clone().count() == 1 && newest.clone().all(|slot| slot.version == script.plan.stable));
 }
 
+/// Ten seconds at 10,000 a second, told each second as a crowd and ten times a second one by one, amount to the same.
+#[test]
+fn a_crowd_is_counted_as_its_requests_would_be() {
+    use crate::engine::{Engine, Recovered, input::Input, samples::Counts, time::Timestamp};
+
+    let mut engine = Engine::new(Recovered::default());
+    let script = Script::new(&plan(NO_GATES), 10_000.0).unwrap();
+    let (start, mut effects) = (Timestamp::from_millis(1_000_000), Vec::new());
+    engine.apply(Input::Configure(vec![script.plan.clone()].into()), start, &mut effects).unwrap();
+    let table = engine.table().services[0].clone();
+    let paces = model::Paces::new();
+    let behaviour = |errors| model::Behaviour { errors, pace: model::Pace::FourTimes };
+    let weather = model::Weather { rate: 1.0, stable: behaviour(0.01), canary: behaviour(0.4) };
+    let told = |step: usize, seed| {
+        let (mut dice, mut traffic) = (Dice::new(seed, 1), traffic::Traffic::default());
+        let mut sums = vec![(Counts::default(), 0_u64, 0_u64); 2];
+        for from in (0..10_000_u64).step_by(step) {
+            let span = traffic::Span { from, until: from + step as u64 };
+            for slot in traffic.flow(span, 10_000.0, &weather, &table, &paces, &mut dice).slots {
+                let sum = &mut sums[usize::from(slot.version.as_str() == "v2")];
+                let buckets = slot.latency.0.iter().map(|(bucket, count)| u64::from(*bucket) * count).sum::<u64>();
+                *sum = (sum.0 + slot.sampled, sum.1 + buckets, slot.longest_error_run);
+                assert!(slot.latency.0.is_sorted() && slot.sampled.requests > 0);
+            }
+        }
+        (sums, traffic.failed)
+    };
+    let ((crowd, failed_crowd), (single, failed_single)) = (told(1_000, 3), told(100, 4));
+    let near = |one: u64, other: u64, spread: f64| {
+        let (one, other) = (one as f64, other as f64);
+        assert!((one - other).abs() < 6.0 * spread, "{one} is not {other}");
+    };
+    for (crowd, single) in crowd.iter().zip(&single) {
+        near(crowd.0.requests, single.0.requests, 320.0);
+        near(crowd.0.errors, single.0.errors, 200.0);
+        near(crowd.1 / crowd.0.requests, single.1 / single.0.requests, 0.5);
+    }
+    near(failed_crowd, failed_single, 200.0);
+    assert!((7..=25).contains(&crowd[1].2) && (7..=25).contains(&single[1].2), "the longest of 20,000 at 40 %");
+}
+
 fn any_step() -> impl Strategy<Value = Step> {
     let weight = prop_oneof![1 => Just(0_u32), 9 => 500_000..=1_000_000_u32]
         .prop_map(|ppm| Step::SetWeight(Weight::from_ppm(ppm).unwrap()));

@@ -104,6 +104,28 @@ fn healthy_rollouts_are_hardly_ever_reverted_and_bad_ones_soon() {
 }
 
 #[test]
+fn the_manual_states_each_number_that_is_promised_and_none_breaks_the_promise() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE)).unwrap();
+    let rows = |name: &str| -> Vec<Vec<String>> {
+        let lines = page.lines().filter(|line| line.starts_with(&format!("| {name}")));
+        lines.map(|line| line.split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+    };
+    let value = |cell: &str| cell.trim_end_matches(" %").replace(',', "").parse::<f64>().unwrap();
+    for group in healthy::GROUPS {
+        let [row] = &rows(group.name)[..] else { panic!("{} has one row", group.name) };
+        assert!(value(&row[2]) >= 10_000.0 && value(&row[3]) <= 1.0 && value(&row[5]) > 5.0, "{row:?}");
+    }
+    for change in detection::CHANGES {
+        let name = change.name();
+        let [row] = &rows(&name)[..] else { panic!("{name} has one row") };
+        for cell in &row[2..6] {
+            let (_, times) = cell.split_once('(').unwrap();
+            assert!(value(times.trim_end_matches(" x)")) <= change.at_most, "{row:?}");
+        }
+    }
+}
+
+#[test]
 fn more_than_chance_is_told_from_chance() {
     assert_eq!(beyond_chance(1, 0.01), 2, "one of one is one in a hundred");
     assert_eq!(beyond_chance(100, 0.01), 9);
