@@ -31,7 +31,7 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
 /// Nothing could ever revert the canary.
 fn unwatched(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
     let strategy = &plan.strategy;
-    let analyses = strategy.steps.iter().any(|step| matches!(step, Step::Analysis(_)));
+    let analyses = strategy.analysis.is_some() || strategy.steps.iter().any(|step| matches!(step, Step::Analysis(_)));
     if limits(&strategy.guard).next().is_none()
         && strategy.guard.share_test.is_none()
         && strategy.guard.consecutive_errors == 0
@@ -39,7 +39,7 @@ fn unwatched(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
     {
         let span = place.of(&["strategy", "canary", "guard"]);
         report
-            .warning(&span, "nothing could ever revert this canary: every guard is off and no step has an analysis")
+            .warning(&span, "nothing could ever revert this canary: every guard is off and there is no analysis")
             .help("leave `versusStable` and `consecutiveErrors` on, or write limits: `errorRate: 2%`");
     }
 }

@@ -6,6 +6,7 @@ mod analyses;
 mod decisions;
 mod endpoints;
 mod faults;
+mod polling;
 mod rollouts;
 mod statistics;
 mod strategies;
