@@ -23,4 +23,5 @@ mod promises;
 mod proxy;
 mod replacing;
 mod stage;
+mod times;
 mod upstreams;

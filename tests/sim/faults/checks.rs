@@ -25,6 +25,15 @@ pub struct Watch {
     services: HashMap<ServiceName, Seen>,
 }
 
+/// What an input lets be checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Looked {
+    /// It was a measurement, which alone lets time pass.
+    pub at_time: bool,
+    /// The engine that decided is still there, with the runs it decided on; a disk that fails takes it back.
+    pub at_runs: bool,
+}
+
 #[derive(Default)]
 struct Seen {
     last: Option<Event>,
@@ -82,12 +91,14 @@ impl Watch {
         seen.last = Some(event.clone());
     }
 
-    /// After each input, whatever came of it; time is looked at by measurements alone.
-    pub fn check(&mut self, machine: &Machine, heard: &[Event], is_look: bool) {
+    /// After each input, whatever came of it.
+    pub fn check(&mut self, machine: &Machine, heard: &[Event], looked: Looked) {
         let Some(process) = machine.process.as_ref() else { return };
         for event in heard {
             assert_eq!(event.sequence, self.heard + 1, "events have no gap and no double");
-            self.passed_its_analysis(machine, event);
+            if looked.at_runs {
+                self.passed_its_analysis(machine, event);
+            }
             self.hear(event);
         }
         let table = machine.table().unwrap();
@@ -95,7 +106,7 @@ impl Watch {
             let sum: u32 = service.versions.iter().map(|version| version.weight.ppm()).sum();
             assert_eq!(sum, BUCKETS, "weights sum to the whole");
             if let Some(seen) = self.services.get_mut(&service.name) {
-                seen.check(machine, service, is_look.then_some(process.now));
+                seen.check(machine, service, looked.at_time.then_some(process.now));
             }
         }
         if let Some(before) = self.table.replace(Arc::clone(&table)).filter(|before| !Arc::ptr_eq(before, &table)) {

@@ -27,7 +27,7 @@ use serin::{
 use tokio::sync::broadcast;
 
 use super::{
-    checks::{Watch, canary_weight, only_takes},
+    checks::{Looked, Watch, canary_weight, only_takes},
     disk::Disk,
 };
 use crate::world::Dice;
@@ -154,7 +154,8 @@ impl Machine {
         }
         let (file, is_look) = (self.file.clone(), matches!(input, Input::Measured(_)));
         let Outcome { questions, told } = process.decider.apply(input, now, || file.into());
-        if matches!(told, Err(CommandError::Storage(_))) {
+        let disk_failed = matches!(told, Err(CommandError::Storage(_)));
+        if disk_failed {
             process.disk_failed = true;
             let table = process.publication.current();
             let left = table.services.iter().find(|service| canary_weight(service) > Weight::ZERO);
@@ -163,7 +164,7 @@ impl Machine {
         self.questions.extend(questions);
         let heard = self.hear();
         let mut watch = std::mem::take(&mut self.watch);
-        watch.check(self, &heard, is_look);
+        watch.check(self, &heard, Looked { at_time: is_look, at_runs: !disk_failed });
         self.watch = watch;
         self.tell(heard);
         Some(told.map(|_| ()))
