@@ -67,6 +67,7 @@ impl Dice {
     }
 
     /// Hörmann's transformed rejection BTRS ("The generation of binomial random variates", 1993); the mean is at least 10.
+    #[expect(clippy::many_single_char_names, reason = "as the paper has them")]
     fn many_successes(&mut self, trials: u64, share: f64) -> u64 {
         let n = count(trials);
         let deviation = (n * share * (1.0 - share)).sqrt();
@@ -114,6 +115,7 @@ impl Dice {
 
     /// Hörmann's transformed rejection PTRS ("The transformed rejection method for generating Poisson random variables",
     /// 1993).
+    #[expect(clippy::many_single_char_names, reason = "as the paper has them")]
     fn many_arrivals(&mut self, mean: f64) -> u64 {
         let b = 2.53_f64.mul_add(mean.sqrt(), 0.931);
         let a = 0.024_83_f64.mul_add(b, -0.059);

@@ -240,8 +240,8 @@ fn a_crowd_is_counted_as_its_requests_would_be() {
     };
     let ((crowd, failed_crowd), (single, failed_single)) = (told(1_000, 3), told(100, 4));
     let near = |one: u64, other: u64, spread: f64| {
-        let (one, other) = (one as f64, other as f64);
-        assert!((one - other).abs() < 6.0 * spread, "{one} is not {other}");
+        let off = f64::from(u32::try_from(one.abs_diff(other)).unwrap());
+        assert!(off < 6.0 * spread, "{one} is not {other}");
     };
     for (crowd, single) in crowd.iter().zip(&single) {
         near(crowd.0.requests, single.0.requests, 320.0);
