@@ -113,7 +113,9 @@ impl Watch {
             assert!(before.generation < table.generation, "generations only grow");
             for service in &table.services {
                 let former = before.services.iter().find(|of| of.name == service.name);
-                former.into_iter().for_each(|former| nobody_moves_in_vain(former, service));
+                if let Some(former) = former {
+                    nobody_moves_in_vain(former, service);
+                }
             }
         }
     }

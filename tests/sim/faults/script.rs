@@ -93,7 +93,7 @@ fn random_service(at: usize, dice: &mut Dice) -> ServicePlan {
     plan.name = ServiceName::new(&format!("s{at}")).unwrap();
     // Nobody waits for tomorrow here.
     plan.strategy.policy.windows.clear();
-    plan.strategy.policy.concurrent = if dice.chance(20) { 1 } else { 0 };
+    plan.strategy.policy.concurrent = usize::from(dice.chance(20));
     if dice.chance(50) {
         let place = usize::try_from(dice.below(plan.strategy.steps.len() as u64 + 1)).unwrap();
         let metric = if dice.chance(60) { outside() } else { judge() };

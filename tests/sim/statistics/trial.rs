@@ -85,7 +85,7 @@ impl Trial {
             longest_error_run: 0,
         });
         let slots = slots.into_iter().filter(|slot| slot.sampled.requests > 0).collect();
-        self.tell(Input::Measured(Samples { slots }), elapsed);
+        self.tell(Input::Measured(Samples { slots, ..Samples::default() }), elapsed);
     }
 
     fn tell(&mut self, input: Input, elapsed: u64) {
