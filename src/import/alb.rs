@@ -15,6 +15,7 @@ use super::{
     matching::{How, MATCHES_MAX, Match},
     route::Route,
     value::{port, scalar},
+    watch::{self, Health, Watch},
 };
 use crate::engine::weight::Weight;
 
@@ -79,11 +80,44 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
     for ingress in objects.all("Ingress") {
         // Without one that splits, there is nothing to import in it.
         if actions(ingress).iter().any(|(_, _, action)| is_split(action)) {
+            let before = draft.services.len();
             one_ingress(ingress, &mut draft, objects, ledger);
+            health(ingress, draft.services.get_mut(before..).unwrap_or_default(), ledger);
         }
     }
     draft.remark_splits();
     (!draft.services.is_empty()).then_some(draft)
+}
+
+/// The health check that the annotations describe, for all target groups of an Ingress alike. Where nothing else is said
+/// the controller asks for `/` each 15 s, waits 5 s, and two answers decide.
+fn health(ingress: &Object, services: &mut [Service], ledger: &mut Ledger) {
+    let Some(annotations) = ingress.item.at(&["metadata", "annotations"]) else { return };
+    let of = |name: &str| annotations.get(&format!("{PREFIX}{name}"));
+    let names = ["path", "interval-seconds", "timeout-seconds"].map(|name| format!("healthcheck-{name}"));
+    let counts = ["healthy-threshold-count", "unhealthy-threshold-count"].map(str::to_owned);
+    let Some(first) = names.iter().chain(&counts).find_map(|name| of(name)) else { return };
+    let [path_at, interval_at, timeout_at] = names.map(|name| of(&name));
+    let [healthy_at, unhealthy_at] = counts.map(|name| of(&name));
+    let or = |item: Option<&Item>, read: Option<u64>| if item.is_some() { read } else { Some(2) };
+    let interval = watch::interval(interval_at, watch::seconds, "health.interval", ledger);
+    let interval = interval.or(Some(Duration::from_secs(15)));
+    let timeout = watch::timeout(timeout_at, watch::seconds, interval, ledger);
+    let healthy = watch::count(healthy_at, "health.healthy", ledger);
+    let unhealthy = watch::count(unhealthy_at, "health.unhealthy", ledger);
+    let health = Health {
+        path: if path_at.is_some() { watch::path(path_at, ledger) } else { Some("/".to_owned()) },
+        interval,
+        timeout: timeout.or(Some(Duration::from_secs(5))),
+        healthy: or(healthy_at, healthy),
+        unhealthy: or(unhealthy_at, unhealthy),
+    };
+    let watch = Watch { health: Some(health), ejection: None };
+    for service in services {
+        for backend in std::iter::once(&mut service.stable).chain(&mut service.canary) {
+            watch.apply(backend, first, ledger);
+        }
+    }
 }
 
 fn actions(ingress: &Object) -> Vec<(&str, &Item, Action)> {

@@ -14,6 +14,7 @@ use super::{
     route::Route,
     secret, trial,
     value::{WAITS, go_duration, is_token, scalar, whole},
+    watch::{self, Health, Watch, by_go},
 };
 use crate::engine::weight::Weight;
 
@@ -23,6 +24,7 @@ pub(super) const IMPORTER: Importer = Importer {
     wants: "Mapping with a `weight`",
     reasons: &[
         ("Mapping", "spec.shadow", "waits for mirroring"),
+        ("Mapping", "spec.health_checks", "of the first one path, interval, timeout and thresholds are taken over"),
         ("Mapping", "spec.docs", "there is no portal of documents"),
         ("Mapping", "spec.ambassador_id", "Serin listens by itself"),
         ("Mapping", "spec.bypass_auth", "Serin asks nobody whether a request may pass"),
@@ -124,8 +126,13 @@ fn matched(mapping: &Object) -> Result<Match, String> {
 }
 
 fn mapping(stable: &Object, canary: Option<&Object>, matched: Match, draft: &mut Draft, ledger: &mut Ledger) {
-    let of_stable = side(stable, "v1", ledger);
-    let of_canary = canary.map(|canary| side(canary, "v2", ledger));
+    let mut of_stable = side(stable, "v1", ledger);
+    health(stable, &mut of_stable, ledger);
+    let of_canary = canary.map(|canary| {
+        let mut backend = side(canary, "v2", ledger);
+        health(canary, &mut backend, ledger);
+        backend
+    });
     let name = service_name(stable, ledger);
     let name = unused_name(&name, &draft.services);
     let mut service = Service::new(name.clone(), of_stable, of_canary);
@@ -153,6 +160,24 @@ fn mapping(stable: &Object, canary: Option<&Object>, matched: Match, draft: &mut
     limits(stable, &mut route, ledger);
     cors(stable, &mut route, ledger);
     draft.routes.push(route);
+}
+
+/// The first of `health_checks`: by default each 5 s, 3 s long, 1 good and 2 bad answers.
+fn health(mapping: &Object, backend: &mut Backend, ledger: &mut Ledger) {
+    let Some(check) = mapping.item.list(&["spec", "health_checks"]).first() else { return };
+    if let Some(item) = check.at(&["health_check", "grpc"]) {
+        ledger.dropped(item, "asked by connection: Serin asks no gRPC health service");
+    }
+    let interval = watch::interval(check.get("interval"), by_go, "health.interval", ledger);
+    let interval = interval.or(Some(Duration::from_secs(5)));
+    let health = Health {
+        path: watch::path(check.at(&["health_check", "http", "path"]), ledger),
+        interval,
+        timeout: watch::timeout(check.get("timeout"), by_go, interval, ledger).or(Some(Duration::from_secs(3))),
+        healthy: watch::count(check.get("healthy_threshold"), "health.healthy", ledger).or(Some(1)),
+        unhealthy: watch::count(check.get("unhealthy_threshold"), "health.unhealthy", ledger).or(Some(2)),
+    };
+    Watch { health: Some(health), ejection: None }.apply(backend, check, ledger);
 }
 
 /// `service: [http[s]://]name[.namespace][:port]`.

@@ -3,7 +3,7 @@
 
 use super::{
     Importer,
-    backend::{Place, backend},
+    backend::{Backend, Place, backend},
     draft::{Draft, service_name, unused_name},
     istio_http::{decide, words},
     ledger::Ledger,
@@ -12,12 +12,13 @@ use super::{
     route::Route,
     secret,
     value::{WAITS, go_duration, port, scalar},
+    watch::{self, Ejection, Health, Watch, by_go, seconds_or_go},
     weighted::{self, Leg},
 };
 
 pub(super) const IMPORTER: Importer = Importer {
     word: "apisix",
-    reads: &["ApisixRoute", "Service"],
+    reads: &["ApisixRoute", "ApisixUpstream", "Service"],
     wants: "ApisixRoute with HTTP backends",
     reasons: &[
         ("ApisixRoute", "spec.http[].name", "a route is named after its service"),
@@ -26,6 +27,8 @@ pub(super) const IMPORTER: Importer = Importer {
         ("ApisixRoute", "spec.http[].websocket", "upgraded connections are carried anyway"),
         ("ApisixRoute", "spec.http[].timeout", "`timeouts` has one limit for the whole request"),
         ("ApisixRoute", "spec.stream", "Serin carries HTTP only"),
+        ("ApisixUpstream", "spec", "of an upstream only `healthCheck` is read"),
+        ("ApisixUpstream", "spec.healthCheck", "a check by GET or by connection, with thresholds, is taken over"),
     ],
     draft,
 };
@@ -190,10 +193,42 @@ fn legs<'a>(
         // A number that is written goes before that of a Service.
         let none = Objects::default();
         let known = if number.is_some() { &none } else { objects };
-        let backend = backend(item.get("serviceName"), place, known, ledger);
+        let name_at = item.get("serviceName");
+        let mut backend = backend(name_at, place, known, ledger);
+        if let Some(upstream) = name_at.and_then(Item::text).and_then(|name| objects.named("ApisixUpstream", name)) {
+            checks(upstream, &mut backend, ledger);
+        }
         legs.push(Leg { backend, item, weight_at: item.get("weight"), default: 100 });
     }
     legs
+}
+
+/// The checks of an ApisixUpstream, which has the name of its Service.
+fn checks(upstream: &Object, backend: &mut Backend, ledger: &mut Ledger) {
+    ledger.kept_field(upstream, &["metadata", "name"], "says whose checks these are");
+    let Some(check) = upstream.spec(&["healthCheck"]) else { return };
+    let health = check.get("active").map(|active| {
+        let is_http = active.get("type").and_then(Item::text).is_none_or(|kind| kind.eq_ignore_ascii_case("http"));
+        if let Some(item) = active.get("type") {
+            ledger.approximated(item, "by GET where there is a path, by connection where not");
+        }
+        let path = if is_http { watch::path(active.get("httpPath"), ledger).or(Some("/".to_owned())) } else { None };
+        let failures = if is_http { "httpFailures" } else { "tcpFailures" };
+        let interval = watch::interval(active.at(&["healthy", "interval"]), by_go, "health.interval", ledger);
+        Health {
+            path,
+            interval,
+            timeout: watch::timeout(active.get("timeout"), seconds_or_go, interval, ledger),
+            healthy: watch::count(active.at(&["healthy", "successes"]), "health.healthy", ledger),
+            unhealthy: watch::count(active.at(&["unhealthy", failures]), "health.unhealthy", ledger),
+        }
+    });
+    let ejection = check.get("passive").map(|passive| {
+        let failures_at = passive.at(&["unhealthy", "httpFailures"]);
+        let errors = watch::count(failures_at, "ejection.consecutiveErrors", ledger);
+        Ejection { errors, ..Ejection::default() }
+    });
+    Watch { health, ejection }.apply(backend, check, ledger);
 }
 
 fn enabled<'a>(rule: &'a Item, name: &str) -> Option<&'a Item> {

@@ -28,14 +28,18 @@ const PODS: &str = "Serin starts and scales no pods; whoever runs them keeps thi
 const ROUTER: &str = "Serin is the router itself; no mesh or ingress is told";
 const HISTORY: &str = "Serin keeps its history in the state folder";
 const ENDS: &str = "`scaleDownDelay` says when a version may be stopped; Serin stops none itself";
-const HEALTH: &str = "waits for health checks of versions (`health`)";
+const HEALTH: &str = "write `versions.<name>.health`: weight rises once the canary is well; see `deadline`";
 
 const REASONS: &[(&str, &str, &str)] = &[
     ("Rollout", "spec.replicas", PODS),
     ("Rollout", "spec.selector", PODS),
     ("Rollout", "spec.template", PODS),
     ("Rollout", "spec.workloadRef", PODS),
-    ("Rollout", "spec.minReadySeconds", HEALTH),
+    (
+        "Rollout",
+        "spec.minReadySeconds",
+        "`versions.<name>.health` says when weight may rise: after how many good answers",
+    ),
     ("Rollout", "spec.revisionHistoryLimit", HISTORY),
     ("Rollout", "spec.rollbackWindow", "not a number of revisions that `rollbackWindow` takes"),
     ("Rollout", "spec.paused", "say `serin pause` to hold a running rollout"),

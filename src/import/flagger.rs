@@ -29,6 +29,8 @@ pub(super) const IMPORTER: Importer = Importer {
 const PODS: &str = "Serin starts and scales no pods; whoever runs them keeps this";
 const ROUTER: &str = "Serin is the router itself; no mesh or ingress is told";
 
+const READY: &str = "write `versions.<name>.health`: one endpoint that is well is enough for weight to rise";
+
 const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.provider", ROUTER),
     ("Canary", "spec.metricsServer", "Serin measures by itself"),
@@ -37,7 +39,11 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.ingressRef", ROUTER),
     ("Canary", "spec.routeRef", ROUTER),
     ("Canary", "spec.upstreamRef", ROUTER),
-    ("Canary", "spec.progressDeadlineSeconds", "waits for health checks of versions (`health`)"),
+    (
+        "Canary",
+        "spec.progressDeadlineSeconds",
+        "write `versions.<name>.health`: weight rises once the canary is well; see `deadline`",
+    ),
     ("Canary", "spec.suspend", "say `serin pause` to hold a running rollout"),
     ("Canary", "spec.revertOnDeletion", "Serin changes no objects of the cluster, so there is nothing to put back"),
     ("Canary", "spec.service", ROUTER),
@@ -49,8 +55,8 @@ const REASONS: &[(&str, &str, &str)] = &[
         "spec.analysis.stepWeightPromotion",
         "Serin promotes by changing roles, so nothing has to be moved back",
     ),
-    ("Canary", "spec.analysis.primaryReadyThreshold", "waits for health checks of versions (`health`)"),
-    ("Canary", "spec.analysis.canaryReadyThreshold", "waits for health checks of versions (`health`)"),
+    ("Canary", "spec.analysis.primaryReadyThreshold", READY),
+    ("Canary", "spec.analysis.canaryReadyThreshold", READY),
     ("Canary", "spec.analysis.sessionAffinity", "the cookie of Serin is host-only, HttpOnly and SameSite=Lax"),
     ("Canary", "spec.analysis.webhooks", "waits for `gates`"),
     ("Canary", "spec.analysis.match", "it is for `iterations`, in which only those who meet it see the canary"),

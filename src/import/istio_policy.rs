@@ -8,7 +8,9 @@ use super::{
     ledger::Ledger,
     manifest::{Item, Objects},
     value::{go_duration, is_token, whole},
+    watch::{self, Ejection, Watch, by_go},
 };
+use crate::engine::weight::Weight;
 
 /// The policies of a destination: of the whole host, then of the subset, which goes before it.
 fn policies<'o>(destination: &Item, objects: &'o Objects, ledger: &mut Ledger) -> Vec<&'o Item> {
@@ -66,9 +68,9 @@ pub(super) fn apply(destination: &Item, backend: &mut Backend, objects: &Objects
                 }
             }
         }
+        outlier_detection(policy, backend, ledger);
         for (field, why) in [
             ("connectionPool", "only `maxConnections` and `http1MaxPendingRequests` are limits of a version"),
-            ("outlierDetection", "waits for `ejection`"),
             ("tls", "the endpoints are derived as `http://`; write `https://…` and `tls` of the version"),
             ("portLevelSettings", "a version has one port"),
         ] {
@@ -77,6 +79,44 @@ pub(super) fn apply(destination: &Item, backend: &mut Backend, objects: &Objects
             }
         }
     }
+}
+
+/// Envoy's own defaults are 5 errors, 30 s and 10 %.
+fn outlier_detection(policy: &Item, backend: &mut Backend, ledger: &mut Ledger) {
+    let Some(outlier) = policy.get("outlierDetection") else { return };
+    let errors_at = ["consecutive5xxErrors", "consecutiveGatewayErrors", "consecutiveErrors"];
+    let written: Vec<&Item> = errors_at.iter().filter_map(|name| outlier.get(name)).collect();
+    // Zero switches it off.
+    let (off, on): (Vec<&Item>, Vec<&Item>) = written.into_iter().partition(|item| whole(item) == Some(0));
+    let gateway = outlier.get("consecutiveGatewayErrors");
+    let errors_at = on.first().copied();
+    if let (Some(first), Some(gateway)) = (errors_at, gateway.filter(|item| whole(item) != Some(0))) {
+        if std::ptr::eq(first, gateway) {
+            ledger.approximated(gateway, "`ejection.consecutiveErrors`, for which a 500 is an error too");
+        } else {
+            ledger.dropped(gateway, "`consecutive5xxErrors` is taken over, of which these are a part");
+        }
+    }
+    for item in &off {
+        ledger.kept(item, "these errors eject nobody");
+    }
+    if errors_at.is_none() && !off.is_empty() {
+        // Of a subset, it goes before that of the host.
+        backend.settings.retain(|(field, _)| *field != "ejection");
+        return ledger.dropped(outlier, "without errors that count there is no `ejection`");
+    }
+    let base = watch::interval(outlier.get("baseEjectionTime"), by_go, "ejection.base", ledger);
+    let max_share = watch::share(outlier.get("maxEjectionPercent"), "ejection.maxShare", ledger);
+    let ejection = Ejection {
+        errors: watch::count(errors_at, "ejection.consecutiveErrors", ledger),
+        base: base.or(Some(Duration::from_secs(30))),
+        max_share: max_share.or(Weight::from_ppm(100_000).ok()),
+    };
+    Watch { health: None, ejection: Some(ejection) }.apply(backend, outlier, ledger);
+    if let Some(item) = outlier.get("interval") {
+        ledger.dropped(item, "Serin looks ten times a second");
+    }
+    ledger.dropped(outlier, "of this the number of errors, `baseEjectionTime` and `maxEjectionPercent` are taken over");
 }
 
 /// Consistent hashing by a cookie keeps clients at an endpoint; here it keeps them on their version as well.

@@ -36,6 +36,7 @@ mod traefik_middleware;
 mod traefik_rule;
 mod trial;
 mod value;
+mod watch;
 mod weighted;
 
 use std::path::{Path, PathBuf};

@@ -13,6 +13,7 @@ use super::{
     route::Route,
     traefik_middleware, traefik_rule,
     value::{is_token, port, whole},
+    watch::{self, Ejection, Health, Watch, seconds_or_go},
     weighted::{self, Leg},
 };
 use crate::engine::names::VersionName;
@@ -213,6 +214,9 @@ fn named(
     };
     let mut service = weighted::service(ours.clone(), legs, ledger)?;
     service.sticky = sticky(weighted, ledger);
+    if let Some(item) = weighted.get("healthCheck") {
+        ledger.dropped(item, "each version has `health` of its own");
+    }
     draft.services.push(service);
     Some(ours)
 }
@@ -271,7 +275,45 @@ fn servers(name: &str, fallback: &str, service: &Item, ledger: &mut Ledger) -> O
             }
         }
     }
+    if let (Some(backend), Some(balancer)) = (&mut found, service.get("loadBalancer")) {
+        checks(balancer, backend, ledger);
+        ledger.dropped(balancer, "of a service its servers and its checks are taken over");
+    }
     found
+}
+
+/// Its health checks: by default each 30 s, 5 s long, and one answer decides.
+fn checks(service: &Item, backend: &mut Backend, ledger: &mut Ledger) {
+    if let Some(check) = service.get("healthCheck") {
+        let is_grpc = check.get("mode").and_then(Item::text) == Some("grpc");
+        if let Some(mode) = check.get("mode") {
+            if is_grpc {
+                ledger.dropped(mode, "asked by connection: Serin asks no gRPC health service");
+            } else {
+                ledger.kept(mode, "a check by GET");
+            }
+        }
+        let interval = watch::interval(check.get("interval"), seconds_or_go, "health.interval", ledger);
+        let interval = interval.or(Some(Duration::from_secs(30)));
+        let timeout = watch::timeout(check.get("timeout"), seconds_or_go, interval, ledger);
+        let health = Health {
+            path: watch::path(check.get("path").filter(|_| !is_grpc), ledger),
+            interval,
+            timeout: timeout.or(Some(Duration::from_secs(5))),
+            healthy: Some(1),
+            unhealthy: Some(1),
+        };
+        Watch { health: Some(health), ejection: None }.apply(backend, check, ledger);
+        ledger.dropped(check, "of a check path, interval and timeout are taken over");
+    }
+    if let Some(check) = service.get("passiveHealthCheck") {
+        let base = watch::interval(check.get("failureWindow"), seconds_or_go, "ejection.base", ledger);
+        // Of Traefik one failure is enough.
+        let errors = watch::count(check.get("maxFailedAttempts"), "ejection.consecutiveErrors", ledger);
+        let ejection = Ejection { errors: errors.or(Some(1)), base, max_share: None };
+        Watch { health: None, ejection: Some(ejection) }.apply(backend, check, ledger);
+        ledger.kept(check, "`ejection` after one error");
+    }
 }
 
 /// `http://host:port/` as whether it is TLS, host and port.
@@ -330,6 +372,7 @@ fn object_legs<'a>(
         if let Some(item) = item.get("scheme") {
             ledger.kept(item, "how the endpoint is spoken to");
         }
+        checks(item, &mut backend, ledger);
         legs.push(Leg { backend, item, weight_at: item.get("weight"), default: 1 });
     }
     legs
