@@ -11,6 +11,7 @@ use super::{
     ledger::Ledger,
     manifest::{Item, Object, Objects},
     matching::{Condition, How, Match},
+    mirror::{self, Mirror},
     route::Route,
     secret, trial,
     value::{WAITS, go_duration, is_token, scalar, whole},
@@ -23,7 +24,6 @@ pub(super) const IMPORTER: Importer = Importer {
     reads: &["Mapping"],
     wants: "Mapping with a `weight`",
     reasons: &[
-        ("Mapping", "spec.shadow", "waits for mirroring"),
         ("Mapping", "spec.health_checks", "of the first one path, interval, timeout and thresholds are taken over"),
         ("Mapping", "spec.docs", "there is no portal of documents"),
         ("Mapping", "spec.ambassador_id", "Serin listens by itself"),
@@ -54,7 +54,7 @@ const CONDITIONS: [&str; 14] = [
 fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
     let is_shadow = |mapping: &&Object| mapping.spec(&["shadow"]).is_some_and(Item::is_true);
     let has_weight = |mapping: &&Object| mapping.spec(&["weight"]).is_some();
-    let all: Vec<&Object> = objects.all("Mapping").filter(|mapping| !is_shadow(mapping)).collect();
+    let (mut shadows, all): (Vec<&Object>, Vec<&Object>) = objects.all("Mapping").partition(is_shadow);
     all.iter().find(|mapping| has_weight(mapping))?;
     let mut draft = Draft::empty();
     let (canaries, stables): (Vec<&Object>, Vec<&Object>) = all.into_iter().partition(has_weight);
@@ -73,13 +73,19 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
         let same = |canary: &&&Object| self::matched(canary).as_ref() == Ok(&matched);
         let canary = canaries.iter().find(same).copied();
         taken.extend(canary);
-        mapping(stable, canary, matched, &mut draft, ledger);
+        // Of a Mapping's requests one other gets copies.
+        let shadow = shadows.iter().position(|shadow| self::matched(shadow).as_ref() == Ok(&matched));
+        let shadow = shadow.map(|nth| shadows.remove(nth));
+        mapping(stable, canary, shadow, matched, &mut draft, ledger);
     }
     for canary in canaries.iter().filter(|canary| !taken.iter().any(|other| std::ptr::eq(*other, **canary))) {
         ledger.dropped(
             &canary.item,
             "there is no Mapping without a weight that has the same conditions, or it has a canary already",
         );
+    }
+    for shadow in shadows {
+        ledger.dropped(&shadow.item, "no other Mapping has the same conditions, or its requests are copied already");
     }
     draft.remark_splits();
     (!draft.services.is_empty()).then_some(draft)
@@ -125,7 +131,14 @@ fn matched(mapping: &Object) -> Result<Match, String> {
     one.try_out().map(|()| one)
 }
 
-fn mapping(stable: &Object, canary: Option<&Object>, matched: Match, draft: &mut Draft, ledger: &mut Ledger) {
+fn mapping(
+    stable: &Object,
+    canary: Option<&Object>,
+    shadow: Option<&Object>,
+    matched: Match,
+    draft: &mut Draft,
+    ledger: &mut Ledger,
+) {
     let mut of_stable = side(stable, "v1", ledger);
     health(stable, &mut of_stable, ledger);
     let of_canary = canary.map(|canary| {
@@ -136,7 +149,7 @@ fn mapping(stable: &Object, canary: Option<&Object>, matched: Match, draft: &mut
     let name = service_name(stable, ledger);
     let name = unused_name(&name, &draft.services);
     let mut service = Service::new(name.clone(), of_stable, of_canary);
-    for object in std::iter::once(stable).chain(canary) {
+    for object in std::iter::once(stable).chain(canary).chain(shadow) {
         for item in CONDITIONS.iter().filter_map(|field| object.spec(&[field])) {
             ledger.kept(item, "`match` of the route");
         }
@@ -159,6 +172,9 @@ fn mapping(stable: &Object, canary: Option<&Object>, matched: Match, draft: &mut
     headers(stable, &mut route, ledger);
     limits(stable, &mut route, ledger);
     cors(stable, &mut route, ledger);
+    if let Some(shadow) = shadow {
+        copies(shadow, &mut route, ledger);
+    }
     draft.routes.push(route);
 }
 
@@ -178,6 +194,19 @@ fn health(mapping: &Object, backend: &mut Backend, ledger: &mut Ledger) {
         unhealthy: watch::count(check.get("unhealthy_threshold"), "health.unhealthy", ledger).or(Some(2)),
     };
     Watch { health: Some(health), ejection: None }.apply(backend, check, ledger);
+}
+
+/// Copies to the Mapping's service: of so many percent as its weight says, or else of all.
+fn copies(shadow: &Object, route: &mut Route, ledger: &mut Ledger) {
+    let share = shadow.spec(&["weight"]).map_or(Some(mirror::EVERYTHING), |item| mirror::share(item, ledger));
+    let Some(share) = share else {
+        return ledger.dropped(&shadow.item, "how much is to be copied cannot be said; nothing is copied");
+    };
+    let backend = side(shadow, "mirror", ledger);
+    ledger.kept_field(shadow, &["metadata", "name"], "the Mapping that gets copies");
+    if let Some(item) = shadow.spec(&["shadow"]) {
+        Mirror::new(backend, share).apply(item, route, ledger);
+    }
 }
 
 /// `service: [http[s]://]name[.namespace][:port]`.

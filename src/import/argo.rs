@@ -10,6 +10,7 @@ use super::{
     ledger::Ledger,
     manifest::{Item, Object, Objects},
     matching::Match,
+    mirror,
     route::Route,
     smi::hosts_of,
     template::TemplateDraft,
@@ -61,7 +62,6 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Rollout", "spec.strategy.canary.abortScaleDownDelaySeconds", ENDS),
     ("Rollout", "spec.strategy.canary.analysis.analysisRunMetadata", HISTORY),
     ("Rollout", "spec.strategy.canary.steps[].analysis.analysisRunMetadata", HISTORY),
-    ("Rollout", "spec.strategy.canary.steps[].setMirrorRoute", "waits for `setMirrorRoute`"),
     ("Rollout", "spec.strategy.canary.steps[].setCanaryScale", PODS),
     ("Rollout", "spec.strategy.blueGreen.previewReplicaCount", PODS),
     ("Rollout", "spec.strategy.blueGreen.antiAffinity", PODS),
@@ -244,6 +244,7 @@ fn step(item: &Item, service: &mut Service, draft: &mut Draft, context: Context<
         Some(("pause", pause)) => self::pause(pause, &place, service, ledger),
         Some(("analysis", analysis)) => gate(analysis, &place, service, draft, context, ledger),
         Some(("setHeaderRoute", header_route)) => routing::step(header_route, &place, context.owner, service, ledger),
+        Some(("setMirrorRoute", mirror_route)) => mirror::step(mirror_route, &place, service, ledger),
         Some((name @ ("experiment" | "plugin"), gate)) => {
             let later =
                 if name == "experiment" { "waits for `experiment`" } else { "Serin has no step plugins; see `gates`" };

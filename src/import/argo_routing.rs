@@ -17,7 +17,7 @@ use super::{
 pub(super) fn read(canary: &Item, service: &mut Service, ledger: &mut Ledger) {
     let Some(routing) = canary.get("trafficRouting") else { return };
     for route in routing.list(&["managedRoutes"]) {
-        ledger.kept(route, "names of header routes need no list");
+        ledger.kept(route, "names of header and mirror routes need no list");
     }
     if let Some(sticky) = routing.at(&["alb", "stickinessConfig"])
         && sticky.get("enabled").is_some_and(Item::is_true)

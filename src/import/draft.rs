@@ -71,6 +71,8 @@ pub(super) enum Step {
     Analysis(String),
     /// The value of `setHeaderRoute`, on one line.
     HeaderRoute(String),
+    /// The value of `setMirrorRoute`, on one line.
+    MirrorRoute(String),
 }
 
 /// Steps with comments; never more than a config may have.
@@ -99,6 +101,11 @@ impl Steps {
 
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether the canary ever gets a share.
+    pub(super) fn has_weight(&self) -> bool {
+        self.0.iter().any(|(step, _)| matches!(step, Step::Weight(_)))
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -246,6 +253,7 @@ impl Step {
             Self::Person => "pause: {}".to_owned(),
             Self::Analysis(analysis) => format!("analysis: {analysis}"),
             Self::HeaderRoute(route) => format!("setHeaderRoute: {route}"),
+            Self::MirrorRoute(route) => format!("setMirrorRoute: {route}"),
         }
     }
 }

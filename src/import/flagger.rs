@@ -47,9 +47,9 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.suspend", "say `serin pause` to hold a running rollout"),
     ("Canary", "spec.revertOnDeletion", "Serin changes no objects of the cluster, so there is nothing to put back"),
     ("Canary", "spec.service", ROUTER),
-    ("Canary", "spec.service.mirror", "waits for mirroring"),
-    ("Canary", "spec.analysis.mirror", "waits for `setMirrorRoute`"),
-    ("Canary", "spec.analysis.mirrorWeight", "waits for `setMirrorRoute`"),
+    ("Canary", "spec.service.mirror", "write `routes[].filters.mirror` for copies to another service"),
+    ("Canary", "spec.analysis.mirror", "an A/B test and a skipped analysis copy nothing"),
+    ("Canary", "spec.analysis.mirrorWeight", "nothing is mirrored"),
     (
         "Canary",
         "spec.analysis.stepWeightPromotion",
@@ -63,6 +63,9 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("MetricTemplate", "spec", "no metric that is watched names this template"),
     ("AlertProvider", "spec", "only its type and address are read, where an alert of a Canary names it"),
 ];
+
+/// The mirror route's name.
+const MIRROR: &str = "mirror";
 
 /// As Flagger has it.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -110,7 +113,7 @@ fn one_canary(canary: &Object, has_others: bool, draft: &mut Draft, objects: &Ob
     if let Some(skip) = skip {
         ledger.kept(skip, "the analysis is not skipped");
     }
-    if service.steps.is_empty() {
+    if !service.steps.has_weight() {
         service.steps.push_person("Flagger has no weights here, and would never move");
     }
     draft.routes.push(route);
@@ -199,6 +202,13 @@ fn steps(analysis: &Item, service: &mut Service, draft: &mut Draft, ledger: &mut
         service.steps.push_person("stands for the webhooks before the start, which cannot be asked yet");
     }
     let weights = weights(analysis, ledger);
+    if let Some((route, place)) = mirror(analysis, ledger) {
+        service.steps.push(Step::MirrorRoute(route), place);
+        if !weights.is_empty() {
+            service.steps.push(Step::Hold(hold), "");
+            service.steps.push(Step::MirrorRoute(format!("{{ name: {MIRROR} }}")), "");
+        }
+    }
     for (weight, place) in weights {
         if gates.increase {
             service.steps.push_person("stands for confirm-traffic-increase, which cannot be asked yet");
@@ -212,12 +222,36 @@ fn steps(analysis: &Item, service: &mut Service, draft: &mut Draft, ledger: &mut
         service.steps.push(Step::Weight(format!("{weight}%")), place);
         service.steps.push(Step::Hold(hold), "");
     }
-    if service.steps.is_empty() || analysis.get("iterations").is_some() {
+    if !service.steps.has_weight() || analysis.get("iterations").is_some() {
         iterations(analysis, service, hold, ledger);
     }
     if gates.end {
         service.steps.push_person("stands for confirm-promotion, which cannot be asked yet");
     }
+}
+
+/// Copies for one interval before the first weight, or for as long as there is none: the value of the step, and from where.
+fn mirror(analysis: &Item, ledger: &mut Ledger) -> Option<(String, String)> {
+    let mirror_at = analysis.get("mirror").filter(|_| analysis.list(&["match"]).is_empty())?;
+    if !mirror_at.is_true() {
+        ledger.kept(mirror_at, "nothing is mirrored");
+        return None;
+    }
+    let weight_at = analysis.get("mirrorWeight");
+    let percent = weight_at.and_then(whole).filter(|percent| (1..=100).contains(percent));
+    if let Some(item) = weight_at {
+        match percent {
+            Some(_) => ledger.kept(item, "`percentage` of the mirror route"),
+            None => ledger.dropped(item, "not a number from 1 to 100; everything is copied"),
+        }
+    }
+    ledger.approximated(
+        mirror_at,
+        "a `setMirrorRoute` before the first weight: of GET, HEAD and OPTIONS only; what copies are answered is no evidence",
+    );
+    let percent = percent.unwrap_or(100);
+    let route = format!("{{ name: {MIRROR}, percentage: {percent}, match: [{{ path: {{ prefix: / }} }}] }}");
+    Some((route, ledger.place(mirror_at)))
 }
 
 fn interval(analysis: &Item, ledger: &mut Ledger) -> Duration {
@@ -295,7 +329,7 @@ fn weights(analysis: &Item, ledger: &mut Ledger) -> Vec<(u64, String)> {
 /// Blue-green and A/B tests give the canary no share: a person looks at it, then all traffic goes over.
 fn iterations(analysis: &Item, service: &mut Service, hold: Duration, ledger: &mut Ledger) {
     let Some(item) = analysis.get("iterations") else { return };
-    if !service.steps.is_empty() && analysis.get("match").is_none() && analysis.get("stepWeight").is_some() {
+    if service.steps.has_weight() && analysis.get("match").is_none() && analysis.get("stepWeight").is_some() {
         ledger.dropped(item, "the weights take its place");
         return;
     }

@@ -87,11 +87,12 @@ fn one_route(object: &Object, is_grpc: bool, draft: &mut Draft, objects: &Object
             continue;
         }
         let mut route = Route { from: ledger.place(rule), matches, ..Route::default() };
+        let of = Of { name, namespace, is_grpc };
         if !rule.list(&["backendRefs"]).is_empty() {
-            let of = Of { name, namespace, is_grpc };
             route.service = service(rule, of, &mut known, draft, objects, ledger);
         }
         gateway_filters::apply(rule.list(&["filters"]), &mut route, ledger);
+        gateway_filters::mirror(rule.list(&["filters"]), of, &mut route, objects, ledger);
         timeouts(rule, &mut route, ledger);
         retry(rule, &mut route, ledger);
         if route.service.is_some() || route.filters.iter().any(|(field, _)| *field == "redirect") {
@@ -155,7 +156,7 @@ fn grpc_path(method: &Item) -> Option<(How, String)> {
 
 /// What the services of a route are named after, and where.
 #[derive(Clone, Copy)]
-struct Of<'a> {
+pub(super) struct Of<'a> {
     name: &'a str,
     namespace: Option<&'a str>,
     is_grpc: bool,
@@ -198,7 +199,7 @@ fn service(
     Some(name)
 }
 
-fn leg<'a>(
+pub(super) fn leg<'a>(
     reference: &'a Item,
     service: &str,
     index: usize,

@@ -2,13 +2,19 @@
 
 use super::{
     backend::Backend,
+    gateway_api::{Of, leg},
     istio_http::{decide, words},
     ledger::Ledger,
-    manifest::Item,
+    manifest::{Item, Objects},
+    mirror::{self, Mirror, ONE_MIRROR},
     route::Route,
     secret,
-    value::scalar,
+    value::{scalar, whole},
 };
+use crate::engine::weight::Weight;
+
+/// Largest denominator of a fraction that is read.
+const WHOLE_MAX: u64 = 1_000_000_000;
 
 /// The filters of a rule.
 pub(super) fn apply(filters: &[Item], route: &mut Route, ledger: &mut Ledger) {
@@ -21,10 +27,8 @@ pub(super) fn apply(filters: &[Item], route: &mut Route, ledger: &mut Ledger) {
             "RequestRedirect" => ("redirect", body("requestRedirect").map(redirect)),
             "URLRewrite" => ("rewrite", body("urlRewrite").map(rewrite)),
             "CORS" => ("cors", body("cors").map(cors)),
-            "RequestMirror" => {
-                ledger.dropped(filter, "waits for mirroring");
-                continue;
-            }
+            // After the others: see `mirror`.
+            "RequestMirror" => continue,
             _ => {
                 ledger.dropped(filter, "an extension has nothing that corresponds to it");
                 continue;
@@ -35,6 +39,53 @@ pub(super) fn apply(filters: &[Item], route: &mut Route, ledger: &mut Ledger) {
             None => ledger.dropped(filter, "the filter says nothing"),
         }
     }
+}
+
+/// The first filter of type RequestMirror.
+pub(super) fn mirror(filters: &[Item], of: Of<'_>, route: &mut Route, objects: &Objects, ledger: &mut Ledger) {
+    let is_mirror = |filter: &&Item| filter.get("type").and_then(Item::text) == Some("RequestMirror");
+    let mut filters = filters.iter().filter(is_mirror);
+    let Some(filter) = filters.next() else { return };
+    for other in filters {
+        ledger.dropped(other, ONE_MIRROR);
+    }
+    let settings = filter.get("requestMirror");
+    let reference = settings.and_then(|settings| settings.get("backendRef"));
+    let (Some(settings), Some(reference)) = (settings, reference.filter(|to| to.at(&["name"]).is_some())) else {
+        return ledger.dropped(filter, "the filter says nothing");
+    };
+    if reference.get("kind").is_some_and(|kind| kind.text() != Some("Service")) {
+        return ledger.dropped(filter, "a backend that is no Service has no address");
+    }
+    let share = match (settings.get("fraction"), settings.get("percent")) {
+        (Some(fraction), _) => part(fraction, ledger),
+        (None, Some(percent)) => mirror::share(percent, ledger),
+        (None, None) => Some(mirror::EVERYTHING),
+    };
+    let Some(share) = share else {
+        return ledger.dropped(filter, "how much is to be copied cannot be said; nothing is copied");
+    };
+    let backend = leg(reference, "mirror", 0, of, objects, ledger).backend;
+    if let Some(kind) = filter.get("type") {
+        ledger.kept(kind, "`filters.mirror`");
+    }
+    Mirror::new(backend, share).apply(filter, route, ledger);
+}
+
+/// `{ numerator, denominator }`, the latter 100 where it is not written.
+fn part(fraction: &Item, ledger: &mut Ledger) -> Option<Weight> {
+    let total = fraction.get("denominator").map_or(Some(100), whole).filter(|total| (1..=WHOLE_MAX).contains(total));
+    let part = fraction.get("numerator").and_then(whole).zip(total).filter(|(part, total)| part <= total);
+    let ppm = part.and_then(|(part, total)| u32::try_from((part * 1_000_000 + total / 2) / total).ok());
+    let share = ppm.and_then(|ppm| Weight::from_ppm(ppm).ok());
+    match (share, part) {
+        (Some(_), Some((part, total))) if (part * 1_000_000).is_multiple_of(total) => {
+            ledger.kept(fraction, "`percentage` of the mirror");
+        }
+        (Some(share), _) => ledger.approximated(fraction, format!("{share} of the requests, to a part per million")),
+        (None, _) => ledger.dropped(fraction, "not a part of a whole; nothing is copied"),
+    }
+    share
 }
 
 /// The filters of a backend, which are those of a version.

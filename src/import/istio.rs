@@ -11,11 +11,13 @@ use super::{
     ledger::Ledger,
     manifest::{Item, Object, Objects},
     matching::{MATCHES_MAX, Match, Ordered, first_wins},
+    mirror::{self, Mirror, ONE_MIRROR},
     route::Route,
     smi::hosts_of,
     value::{port, scalar, whole},
     weighted::{self, Leg},
 };
+use crate::engine::names::VersionName;
 
 pub(super) const IMPORTER: Importer = Importer {
     word: "istio",
@@ -26,7 +28,7 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 const LABELS: &str = "Serin picks no pods by labels: give each subset a Service of its own";
-const MIRROR: &str = "waits for mirroring";
+const REDIRECTED: &str = "a route that copies has destinations of its own";
 
 const REASONS: &[(&str, &str, &str)] = &[
     ("VirtualService", "spec.gateways", "Serin listens by itself: see `listen`"),
@@ -34,9 +36,9 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("VirtualService", "spec.tls", "Serin carries HTTP only"),
     ("VirtualService", "spec.exportTo", "there is no mesh to export to"),
     ("VirtualService", "spec.http[].name", "a route is named after its service"),
-    ("VirtualService", "spec.http[].mirror", MIRROR),
-    ("VirtualService", "spec.http[].mirrors", MIRROR),
-    ("VirtualService", "spec.http[].mirrorPercentage", MIRROR),
+    ("VirtualService", "spec.http[].mirror", REDIRECTED),
+    ("VirtualService", "spec.http[].mirrors", ONE_MIRROR),
+    ("VirtualService", "spec.http[].mirrorPercentage", "nothing is mirrored"),
     ("VirtualService", "spec.http[].fault", "Serin injects no faults"),
     ("VirtualService", "spec.http[].delegate", "write the delegate's routes into these files, and import them"),
     ("VirtualService", "spec.http[].directResponse", "Serin answers nothing by itself"),
@@ -103,6 +105,7 @@ fn virtual_service(object: &Object, has_others: bool, draft: &mut Draft, objects
             let Some(service) = service(rule.item, place, &mut known, draft, objects, ledger) else { continue };
             route.service = Some(service);
             istio_http::actions(rule.item, &mut route, ledger);
+            mirror(rule.item, &mut route, namespace, objects, ledger);
         }
         if route.service.is_some() || !route.filters.is_empty() {
             draft.routes.push(route);
@@ -153,7 +156,7 @@ fn service(
     let mut legs = Vec::new();
     let mut key = Vec::new();
     for (index, item) in destinations.iter().enumerate() {
-        let mut backend = destination(item, index, namespace, objects, ledger);
+        let mut backend = destination(item.get("destination"), index, namespace, objects, ledger);
         if let Some(headers) = item.get("headers") {
             version_headers(headers, &mut backend, ledger);
         }
@@ -200,11 +203,40 @@ fn redirect(item: &Item, route: &mut Route, ledger: &mut Ledger) {
     istio_http::decide(item, done, "redirect", ledger);
 }
 
+/// `mirror` with `mirrorPercentage`, or the first of `mirrors`.
+fn mirror(rule: &Item, route: &mut Route, namespace: Option<&str>, objects: &Objects, ledger: &mut Ledger) {
+    let (of, percent_at) = if let Some(of) = rule.get("mirror") {
+        // What it was called before were whole percents.
+        let before = ["mirrorPercent", "mirror_percent"].iter().find_map(|name| rule.get(name));
+        (Some(of), rule.at(&["mirrorPercentage", "value"]).or(before))
+    } else {
+        let first = rule.list(&["mirrors"]).first();
+        (first.and_then(|first| first.get("destination")), first.and_then(|first| first.at(&["percentage", "value"])))
+    };
+    let Some((of, host)) = of.and_then(|of| Some((of, of.get("host")?.text()?))) else { return };
+    let Some(share) = percent_at.map_or(Some(mirror::EVERYTHING), |item| mirror::share(item, ledger)) else {
+        return ledger.dropped(of, "how much is to be copied cannot be said; nothing is copied");
+    };
+    let mut mirror = Mirror::new(destination(Some(of), 0, namespace, objects, ledger), share);
+    let first = host.split('.').next().unwrap_or_default();
+    let name = of.get("subset").and_then(Item::text).map(|subset| format!("{first}-{subset}"));
+    if let Some(name) = name.filter(|name| VersionName::new(name).is_ok()) {
+        mirror.service = name;
+    }
+    mirror.apply(of, route, ledger);
+}
+
 /// The version of a destination: named after the subset, or else after the host.
-fn destination(item: &Item, index: usize, namespace: Option<&str>, objects: &Objects, ledger: &mut Ledger) -> Backend {
-    let host_at = item.at(&["destination", "host"]);
-    let subset_at = item.at(&["destination", "subset"]);
-    let port_at = item.at(&["destination", "port", "number"]);
+fn destination(
+    of: Option<&Item>,
+    index: usize,
+    namespace: Option<&str>,
+    objects: &Objects,
+    ledger: &mut Ledger,
+) -> Backend {
+    let host_at = of.and_then(|of| of.get("host"));
+    let subset_at = of.and_then(|of| of.get("subset"));
+    let port_at = of.and_then(|of| of.at(&["port", "number"]));
     let host = host_at.and_then(Item::text).unwrap_or_default();
     let subset = subset_at.and_then(Item::text);
     let (first, rest) = host.split_once('.').map_or((host, None), |(first, rest)| (first, Some(rest)));

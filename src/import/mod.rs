@@ -22,6 +22,7 @@ mod istio_policy;
 mod ledger;
 mod manifest;
 mod matching;
+mod mirror;
 mod nginx;
 mod nginx_filters;
 mod report;
@@ -33,7 +34,9 @@ mod template;
 mod tests;
 mod traefik;
 mod traefik_middleware;
+mod traefik_mirror;
 mod traefik_rule;
+mod traefik_servers;
 mod trial;
 mod value;
 mod watch;
@@ -152,6 +155,7 @@ pub fn import(kind: Kind, inputs: &[Input]) -> Result<Imported, ImportError> {
         }
     }
     let mut draft = (importer.draft)(&objects, &mut ledger).ok_or(ImportError::Nothing(importer.wants))?;
+    mirror::settle(&mut draft);
     if inputs.iter().any(|input| input.text.contains("${")) {
         draft.remark(
             "`${…}` is taken as it is written: if something fills it in before the cluster sees it, import what that makes",

@@ -156,6 +156,7 @@ fn group(canary: Option<&Object>, rules: &[Rule<'_>], draft: &mut Draft, objects
         return ledger.retracted(&stable.item, "none of its hosts and paths can be said, and it must not take others");
     }
     nginx_filters::apply(stable, &mut route, ledger);
+    nginx_filters::mirror(stable, &mut route, ledger);
     draft.routes.push(route);
     draft.services.push(service);
 }

@@ -7,8 +7,10 @@ use super::{
     istio_http::words,
     ledger::Ledger,
     manifest::{Item, Object},
+    mirror::{self, Mirror},
     nginx::annotation,
     route::Route,
+    traefik_servers::address,
     value::{WAITS, scalar, whole},
 };
 
@@ -108,6 +110,29 @@ fn cors(ingress: &Object, route: &mut Route, ledger: &mut Ledger) {
             Err(why) => ledger.dropped(item, why),
         }
     }
+}
+
+/// `mirror-target`, as far as it is another server at the same path.
+pub(super) fn mirror(ingress: &Object, route: &mut Route, ledger: &mut Ledger) {
+    let Some(target) = annotation(ingress, "mirror-target") else { return };
+    let url = target.text().map(|url| url.strip_suffix("$request_uri").unwrap_or(url));
+    let read = url.and_then(address).and_then(|(is_secure, host, port)| {
+        let mut backend = Backend::new("mirror", host, port)?;
+        if is_secure {
+            backend.secure();
+        }
+        Some(backend)
+    });
+    let Some(backend) = read else {
+        return ledger.dropped(target, "not `http://host:port$request_uri`, so nothing is copied");
+    };
+    if let Some(body) = annotation(ingress, "mirror-request-body") {
+        ledger.approximated(body, "bodies go along with copies of the methods that have any");
+    }
+    if let Some(host) = annotation(ingress, "mirror-host") {
+        ledger.dropped(host, "copies have the host of their request");
+    }
+    Mirror::new(backend, mirror::EVERYTHING).apply(target, route, ledger);
 }
 
 /// How the endpoint is spoken to.

@@ -5,6 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use super::{
     draft::behind,
     matching::Match,
+    mirror::Mirror,
     trial,
     value::{scalar, shown},
 };
@@ -18,6 +19,8 @@ pub(super) struct Route {
     pub(super) matches: Vec<Match>,
     /// Fields of `filters`, values on one line.
     pub(super) filters: Vec<(&'static str, String)>,
+    /// The filter that needs a service of its own.
+    pub(super) mirror: Option<Mirror>,
     pub(super) request_timeout: Option<Duration>,
     pub(super) attempt_timeout: Option<Duration>,
     /// The value of `retry`.
@@ -33,6 +36,8 @@ impl Route {
         with.filters.retain(|(other, _)| *other != field);
         with.filters.push((field, value));
         with.service = (field != "redirect").then(|| "a".to_owned());
+        // Whom it names is not there yet.
+        with.mirror = None;
         trial::route(&with.fields().join(", "))?;
         self.filters = with.filters;
         if field == "redirect" {
@@ -43,9 +48,10 @@ impl Route {
 
     /// Whether it says no more than that everything goes to a service.
     pub(super) fn is_plain(&self) -> bool {
-        let Self { filters, request_timeout, attempt_timeout, retry, .. } = self;
+        let Self { filters, mirror, request_timeout, attempt_timeout, retry, .. } = self;
         self.matches.iter().all(Match::is_everything)
             && filters.is_empty()
+            && mirror.is_none()
             && request_timeout.is_none()
             && attempt_timeout.is_none()
             && retry.is_none()
@@ -58,8 +64,10 @@ impl Route {
             let matches: Vec<String> = self.matches.iter().map(Match::text).collect();
             fields.push(format!("match: [{}]", matches.join(", ")));
         }
-        if !self.filters.is_empty() {
-            let filters: Vec<String> = self.filters.iter().map(|(field, value)| format!("{field}: {value}")).collect();
+        let filters = self.filters.iter().map(|(field, value)| format!("{field}: {value}"));
+        let mirror = self.mirror.iter().map(|mirror| format!("mirror: {}", mirror.text()));
+        let filters: Vec<String> = filters.chain(mirror).collect();
+        if !filters.is_empty() {
             fields.push(format!("filters: {{ {} }}", filters.join(", ")));
         }
         let timeouts = [("request", self.request_timeout), ("attempt", self.attempt_timeout)];

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use super::{
     Importer,
-    backend::{Backend, Place, backend},
     draft::{Draft, Sticky, unused_name},
     ledger::Ledger,
     manifest::{Item, Objects},
     matching::{How, MATCHES_MAX, Match, Ordered, first_wins},
     route::Route,
-    traefik_middleware, traefik_rule,
-    value::{is_token, port, whole},
-    watch::{self, Ejection, Health, Watch, seconds_or_go},
-    weighted::{self, Leg},
+    traefik_middleware,
+    traefik_mirror::{self, Mirroring},
+    traefik_rule,
+    traefik_servers::{bare, file_legs, file_services, object_legs, servers},
+    value::{is_token, whole},
+    weighted,
 };
 use crate::engine::names::VersionName;
 
@@ -43,7 +44,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("IngressRoute", "spec.entryPoints", LISTENERS),
     ("IngressRoute", "spec.tls", FILES),
     ("Middleware", "spec", "no route of the config uses it"),
-    ("TraefikService", "spec.mirroring", "waits for mirroring"),
+    ("TraefikService", "spec.mirroring", UNUSED),
     ("TraefikService", "spec.weighted", UNUSED),
     ("TraefikService", "spec.weighted.sticky", "only a cookie's name and its lifetime are taken over"),
 ];
@@ -90,13 +91,18 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
 /// Without routers: the first weighted service takes every request.
 fn alone(draft: &mut Draft, objects: &Objects, ledger: &mut Ledger) -> Option<()> {
     let in_file = file_services(objects).into_iter().find(|(_, item)| item.get("weighted").is_some());
-    let name = if let Some((name, _)) = in_file {
-        named(name, None, draft, objects, ledger)?
+    let found = if let Some((name, _)) = in_file {
+        named(traefik_mirror::over(name, objects).unwrap_or(name), None, draft, objects, ledger)?
     } else {
         let object = objects.all("TraefikService").find(|object| object.spec(&["weighted"]).is_some())?;
-        named(&object.name, object.namespace(ledger), draft, objects, ledger)?
+        let name = traefik_mirror::over(&object.name, objects).unwrap_or(&object.name);
+        named(name, object.namespace(ledger), draft, objects, ledger)?
     };
-    draft.routes.push(Route { service: Some(name), ..Route::default() });
+    let mut route = Route { service: Some(found.service), ..Route::default() };
+    if let Some(mirroring) = found.mirroring {
+        mirroring.apply(&mut route, objects, ledger);
+    }
+    draft.routes.push(route);
     Some(())
 }
 
@@ -130,7 +136,7 @@ fn routed(mut routers: Vec<Router<'_>>, draft: &mut Draft, objects: &Objects, le
     }
     for ((router, own), mut matches) in readable.into_iter().zip(listed) {
         matches.truncate(MATCHES_MAX);
-        let Some(service) = service(&router, draft, objects, ledger) else {
+        let Some(found) = service(&router, draft, objects, ledger) else {
             ledger.retracted(router.item, "its service has no server that is in these files");
             continue;
         };
@@ -149,17 +155,27 @@ fn routed(mut routers: Vec<Router<'_>>, draft: &mut Draft, objects: &Objects, le
         if let Some(kind) = router.item.get("kind") {
             ledger.kept(kind, "says that it is a rule");
         }
-        let mut route = Route { from: ledger.place(router.rule), matches, service: Some(service), ..Route::default() };
+        let service = Some(found.service);
+        let mut route = Route { from: ledger.place(router.rule), matches, service, ..Route::default() };
         traefik_middleware::apply(router.item.list(&["middlewares"]), &mut route, objects, ledger);
+        if let Some(mirroring) = found.mirroring {
+            mirroring.apply(&mut route, objects, ledger);
+        }
         draft.routes.push(route);
     }
 }
 
+/// A service of the config, and who gets copies of its requests.
+struct Found<'o> {
+    service: String,
+    mirroring: Option<Mirroring<'o>>,
+}
+
 /// The service of a router.
-fn service(router: &Router<'_>, draft: &mut Draft, objects: &Objects, ledger: &mut Ledger) -> Option<String> {
+fn service<'o>(router: &Router<'_>, draft: &mut Draft, objects: &'o Objects, ledger: &mut Ledger) -> Option<Found<'o>> {
     if let Some(name) = router.service.text() {
         let found = named(name, None, draft, objects, ledger)?;
-        ledger.kept(router.service, format!("the service `{found}`"));
+        ledger.kept(router.service, format!("the service `{}`", found.service));
         return Some(found);
     }
     let items = router.service.items();
@@ -168,30 +184,61 @@ fn service(router: &Router<'_>, draft: &mut Draft, objects: &Objects, ledger: &m
     {
         let name_at = one.get("name")?;
         let found = named(name_at.text()?, router.namespace, draft, objects, ledger)?;
-        ledger.kept(one, format!("the service `{found}`"));
+        ledger.kept(one, format!("the service `{}`", found.service));
         return Some(found);
     }
     let name = if VersionName::new(router.name).is_ok() { router.name } else { "app" };
     let name = unused_name(name, &draft.services);
     let legs = object_legs(items, &name, router.namespace, objects, ledger);
     draft.services.push(weighted::service(name.clone(), legs, ledger)?);
-    Some(name)
+    Some(Found { service: name, mirroring: None })
 }
 
-fn file_services(objects: &Objects) -> Vec<(&str, &Item)> {
-    let services = objects.all("").filter_map(|object| object.item.at(&["http", "services"]));
-    services.flat_map(Item::fields).map(|(name, item)| (&**name, item)).collect()
+/// A service by its name, or the one whose requests are copied under that name.
+fn named<'o>(
+    name: &str,
+    namespace: Option<&str>,
+    draft: &mut Draft,
+    objects: &'o Objects,
+    ledger: &mut Ledger,
+) -> Option<Found<'o>> {
+    let Some(mirroring) = traefik_mirror::named(bare(name), objects) else {
+        return Some(Found { service: made(name, namespace, draft, objects, ledger)?, mirroring: None });
+    };
+    let main_at = mirroring.service()?;
+    let service = if mirroring.is_nested() {
+        let main = bare(main_at.text()?);
+        if traefik_mirror::named(main, objects).is_some() {
+            ledger.dropped(mirroring.item(), "copies of copies are not made");
+            return None;
+        }
+        made(main, namespace, draft, objects, ledger)?
+    } else {
+        let main = unused_name(bare(name), &draft.services);
+        let main = if VersionName::new(&main).is_ok() { main } else { unused_name("app", &draft.services) };
+        let legs = object_legs(std::slice::from_ref(mirroring.item()), &main, namespace, objects, ledger);
+        draft.services.push(weighted::service(main.clone(), legs, ledger)?);
+        main
+    };
+    for item in [Some(main_at), mirroring.item().get("kind")].into_iter().flatten() {
+        ledger.kept(item, "whose requests are copied");
+    }
+    if let Mirroring::Of(object, _) = mirroring {
+        ledger.kept_field(object, &["metadata", "name"], "what the copied service is called");
+        object.namespace(ledger);
+    }
+    Some(Found { service, mirroring: Some(mirroring) })
 }
 
 /// A service by its name, made once.
-fn named(
+fn made(
     name: &str,
     namespace: Option<&str>,
     draft: &mut Draft,
     objects: &Objects,
     ledger: &mut Ledger,
 ) -> Option<String> {
-    let bare = name.split_once('@').map_or(name, |(name, _)| name);
+    let bare = bare(name);
     let ours = if VersionName::new(bare).is_ok() { bare } else { "app" };
     if ours == bare && draft.services.iter().any(|service| service.name == ours) {
         return Some(ours.to_owned());
@@ -219,163 +266,6 @@ fn named(
     }
     draft.services.push(service);
     Some(ours)
-}
-
-fn file_legs<'a>(weighted: &'a Item, objects: &Objects, ledger: &mut Ledger) -> Vec<Leg<'a>> {
-    let all = file_services(objects);
-    let mut legs = Vec::new();
-    for (index, item) in weighted.list(&["services"]).iter().enumerate() {
-        let name_at = item.get("name");
-        let name = name_at.and_then(Item::text).unwrap_or_default();
-        let name = name.split_once('@').map_or(name, |(name, _)| name);
-        let found = all.iter().find(|(other, _)| *other == name);
-        let Some(backend) = found.and_then(|(_, found)| servers(name, &format!("v{}", index + 1), found, ledger))
-        else {
-            ledger.dropped(item, "no server `http://host:port` of that service is in these files");
-            continue;
-        };
-        if let Some(item) = name_at {
-            if backend.version == name {
-                ledger.kept(item, "a version of that name");
-            } else {
-                ledger.dropped(item, "cannot be a version's name here");
-            }
-        }
-        legs.push(Leg { backend, item, weight_at: item.get("weight"), default: 1 });
-    }
-    legs
-}
-
-/// A version at the servers of a service.
-fn servers(name: &str, fallback: &str, service: &Item, ledger: &mut Ledger) -> Option<Backend> {
-    let mut found: Option<Backend> = None;
-    for item in service.list(&["loadBalancer", "servers"]).iter().filter_map(|server| server.get("url")) {
-        let read = item.text().and_then(address).and_then(|(is_secure, host, port)| {
-            let mut read = Backend::new(name, host, port).or_else(|| Backend::new(fallback, host, port))?;
-            if is_secure {
-                read.secure();
-            }
-            Some(read)
-        });
-        match (read, &mut found) {
-            (None, _) => ledger.dropped(item, "not `http://host:port` with nothing after it"),
-            (Some(read), None) => {
-                ledger.kept(item, "an endpoint of the version");
-                found = Some(read);
-            }
-            (Some(read), Some(first)) => {
-                if first.url.starts_with("https") != read.url.starts_with("https") {
-                    ledger.dropped(item, "the endpoints of a version are either all `https://` or none");
-                } else if first.url == read.url || first.more.contains(&read.url) || first.more.len() > 200 {
-                    ledger.dropped(item, "is in the list already, or one too many");
-                } else {
-                    ledger.kept(item, "an endpoint of the version");
-                    first.more.push(read.url);
-                }
-            }
-        }
-    }
-    if let (Some(backend), Some(balancer)) = (&mut found, service.get("loadBalancer")) {
-        checks(balancer, backend, ledger);
-        ledger.dropped(balancer, "of a service its servers and its checks are taken over");
-    }
-    found
-}
-
-/// Its health checks: by default each 30 s, 5 s long, and one answer decides.
-fn checks(service: &Item, backend: &mut Backend, ledger: &mut Ledger) {
-    if let Some(check) = service.get("healthCheck") {
-        let is_grpc = check.get("mode").and_then(Item::text) == Some("grpc");
-        if let Some(mode) = check.get("mode") {
-            if is_grpc {
-                ledger.dropped(mode, "asked by connection: Serin asks no gRPC health service");
-            } else {
-                ledger.kept(mode, "a check by GET");
-            }
-        }
-        let interval = watch::interval(check.get("interval"), seconds_or_go, "health.interval", ledger);
-        let interval = interval.or(Some(Duration::from_secs(30)));
-        let timeout = watch::timeout(check.get("timeout"), seconds_or_go, interval, ledger);
-        let health = Health {
-            path: watch::path(check.get("path").filter(|_| !is_grpc), ledger),
-            interval,
-            timeout: timeout.or(Some(Duration::from_secs(5))),
-            healthy: Some(1),
-            unhealthy: Some(1),
-        };
-        Watch { health: Some(health), ejection: None }.apply(backend, check, ledger);
-        ledger.dropped(check, "of a check path, interval and timeout are taken over");
-    }
-    if let Some(check) = service.get("passiveHealthCheck") {
-        let base = watch::interval(check.get("failureWindow"), seconds_or_go, "ejection.base", ledger);
-        // Of Traefik one failure is enough.
-        let errors = watch::count(check.get("maxFailedAttempts"), "ejection.consecutiveErrors", ledger);
-        let ejection = Ejection { errors: errors.or(Some(1)), base, max_share: None };
-        Watch { health: None, ejection: Some(ejection) }.apply(backend, check, ledger);
-        ledger.kept(check, "`ejection` after one error");
-    }
-}
-
-/// `http://host:port/` as whether it is TLS, host and port.
-fn address(url: &str) -> Option<(bool, &str, u16)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let (is_secure, port) = match scheme {
-        "http" | "h2c" => (false, 80),
-        "https" => (true, 443),
-        _ => return None,
-    };
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    let Some((host, port)) = rest.split_once(':') else { return Some((is_secure, rest, port)) };
-    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-    Some((is_secure, host, port.parse().ok().filter(|port: &u16| is_number && *port > 0)?))
-}
-
-/// The Services of a TraefikService or of an IngressRoute.
-fn object_legs<'a>(
-    items: &'a [Item],
-    service: &str,
-    namespace: Option<&str>,
-    objects: &Objects,
-    ledger: &mut Ledger,
-) -> Vec<Leg<'a>> {
-    let mut legs = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        if item.get("kind").is_some_and(|kind| kind.text() != Some("Service")) {
-            ledger.dropped(item, "a service of services is not supported");
-            continue;
-        }
-        for (field, how) in [("kind", "says that it is a Service"), ("namespace", "part of the endpoint's host name")] {
-            if let Some(item) = item.get(field) {
-                ledger.kept(item, how);
-            }
-        }
-        let number = item.get("port").and_then(port);
-        if let Some(item) = item.get("port") {
-            match number {
-                Some(_) => ledger.kept(item, "the port of the endpoint"),
-                None => ledger.dropped(item, "a port's name says no number; 80 is taken"),
-            }
-        }
-        let place = Place {
-            namespace: item.get("namespace").and_then(Item::text).or(namespace),
-            port: number.unwrap_or(80),
-            fallback: (&format!("{service}-{}", index + 1), &format!("v{}", index + 1)),
-        };
-        let none = Objects::default();
-        let known = if number.is_some() { &none } else { objects };
-        let mut backend = backend(item.get("name"), place, known, ledger);
-        match item.get("scheme").and_then(Item::text) {
-            Some("https") => backend.secure(),
-            Some("h2c") if backend.set("http", "h2".to_owned()).is_err() => {}
-            _ => {}
-        }
-        if let Some(item) = item.get("scheme") {
-            ledger.kept(item, "how the endpoint is spoken to");
-        }
-        checks(item, &mut backend, ledger);
-        legs.push(Leg { backend, item, weight_at: item.get("weight"), default: 1 });
-    }
-    legs
 }
 
 fn sticky(weighted: &Item, ledger: &mut Ledger) -> Option<Sticky> {
