@@ -45,6 +45,7 @@ mod forward;
 mod gate;
 mod headers;
 mod http1;
+mod journey;
 mod listener;
 mod long;
 mod mirror;
