@@ -34,7 +34,6 @@ use super::{
     listener::{Accepted, Admission},
     opening,
     origin::Origin,
-    transport::Transport,
     worker::{LocalExec, Worker},
 };
 use crate::{
@@ -113,11 +112,9 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     }
     let conn = Conn::new(&worker, Client { peer, settings, access, admission });
     let Some(Some(mut opened)) = conn.unless_ended(opening::open(&conn, stream)).await else { return };
-    if let Transport::Plain(stream) = &mut opened.transport
-        && !opened.is_http2
-        && fast::understands_listener(conn.settings())
-    {
-        match conn.unless_ended(unless_it_panics(fast::serve(&conn, stream, &opened.unread))).await {
+    if !opened.is_http2 && fast::understands_listener(conn.settings()) {
+        let unread = std::mem::take(&mut opened.unread);
+        match conn.unless_ended(unless_it_panics(fast::serve(&conn, &mut opened.transport, unread))).await {
             Some(Some(Some(left))) => opened.unread = left,
             Some(None) => return conn.panicked(),
             None | Some(Some(None)) => return,
@@ -125,7 +122,8 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     }
     let is_http2 = opened.is_http2;
     let io = TokioIo::new(ClientIo::new(opened.transport, opened.unread, Arc::clone(&conn.activity)));
-    let ended = if is_http2 { serve_http2(&conn, io).await } else { serve_http1(&conn, io).await };
+    // In boxes: the fast path's connections are many, and need not be as large.
+    let ended = if is_http2 { Box::pin(serve_http2(&conn, io)).await } else { Box::pin(serve_http1(&conn, io)).await };
     if let Some(Err(error)) = ended {
         conn.count_client_error(&error);
     }

@@ -65,7 +65,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     if let Err(refusal) = check::request(&head, conn.limits().headers) {
         return refuse(conn, refusal, stream);
     }
-    if conn.origin().is_misdirected(&head) {
+    if conn.origin().is_misdirected(view::of(&head, conn.address()).host) {
         return refuse(conn, MISDIRECTED, stream);
     }
     let worker = conn.worker();
@@ -294,6 +294,7 @@ impl Journey<'_> {
     async fn attempt(&mut self, mut candidate: Candidate, mut body: RequestBody) -> Result<Tried, Stop> {
         let is_further = candidate.is_further();
         let lease = self.lease(&mut candidate.choice, Connections::Any, is_further).await;
+        // Its clock starts here.
         let mut outcome = candidate.settle();
         let mut lease = match lease {
             Ok(lease) => lease,
@@ -302,7 +303,6 @@ impl Journey<'_> {
         let mut is_first = true;
         loop {
             let may_be_stale = lease.is_reused() && self.method.is_some();
-            outcome.sending();
             let unanswered = match self.answer(lease, outcome.choice(), body).await {
                 Some(Ok(response)) => {
                     let sent = self.upload.as_deref().and_then(Upload::sent);
@@ -333,6 +333,7 @@ impl Journey<'_> {
                 let routed = outcome.superseded(Some(Failure::of_attempt(&error).ending));
                 outcome = Candidate::again(choice, routed).settle();
             }
+            outcome.sending();
         }
     }
 

@@ -34,8 +34,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Routing {
     pub(super) table: Arc<Table>,
-    /// Whether its requests may take the fast path.
-    pub(super) is_fast: bool,
+    /// What of it the fast path takes.
+    pub(super) fast: fast::Scope,
     services: Vec<Vec<VersionRoute>>,
     /// The service of each route, by its index; none for a redirect.
     targets: Vec<Option<usize>>,
@@ -68,7 +68,7 @@ impl Routing {
             .iter()
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
             .collect();
-        let is_fast = fast::understands_table(&table);
+        let fast = fast::Scope::of(&table);
         let places: HashMap<&ServiceName, usize> =
             table.services.iter().enumerate().map(|(at, service)| (&service.name, at)).collect();
         let target = |route: &Route| match &route.action {
@@ -76,7 +76,7 @@ impl Routing {
             Action::Redirect(_) => None,
         };
         let targets = table.routes.all().iter().map(target).collect();
-        Self { table, is_fast, services, targets, log: Rc::clone(log), ticks }
+        Self { table, fast, services, targets, log: Rc::clone(log), ticks }
     }
 
     /// Which route takes the request, and the index of the service that it leads to, if it leads to one. Without routes
@@ -127,11 +127,6 @@ impl Choice {
         let version = routing.service(service)?.stable;
         let pool = routing.services.get(service)?.get(version)?.group.pick(self.bucket, None)?;
         Some(Self { routing: Rc::clone(routing), service, version, pool, ..self.clone() })
-    }
-
-    /// Who answers if this version cannot be connected to: stable, for a canary that may have a stand-in.
-    pub(super) fn stand_in(&self, routing: &Rc<Routing>) -> Option<Self> {
-        if self.is_replaceable() { self.of_stable(routing) } else { None }
     }
 
     /// Another endpoint of the same version, or the same where there is but one.

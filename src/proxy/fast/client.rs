@@ -8,13 +8,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWrite, ReadBuf},
-    net::tcp::{ReadHalf, WriteHalf},
-};
+use tokio::io::{AsyncReadExt, AsyncWrite, ReadBuf};
 
 use super::{
-    super::connection::Conn,
+    super::{connection::Conn, transport::Transport},
     spare::{Desk, SMALL},
 };
 
@@ -22,8 +19,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Client<'s> {
     pub(super) conn: &'s Rc<Conn>,
-    reader: ReadHalf<'s>,
-    writer: WriteHalf<'s>,
+    stream: &'s mut Transport,
     /// Its buffers; none while nothing has come.
     pub(super) desk: Desk,
     /// How much of a head that is not whole has been looked at.
@@ -33,9 +29,8 @@ pub(super) struct Client<'s> {
 }
 
 impl<'s> Client<'s> {
-    pub(super) fn new(conn: &'s Rc<Conn>, halves: (ReadHalf<'s>, WriteHalf<'s>), desk: Desk) -> Self {
-        let (reader, writer) = halves;
-        Self { conn, reader, writer, desk, looked_at: 0, watches: false }
+    pub(super) fn new(conn: &'s Rc<Conn>, stream: &'s mut Transport, desk: Desk) -> Self {
+        Self { conn, stream, desk, looked_at: 0, watches: false }
     }
 
     /// Waits for bytes. False when none come: the client has ended, or nothing new is taken from it.
@@ -52,7 +47,7 @@ impl<'s> Client<'s> {
         if self.desk.inbox.capacity() == 0 {
             self.desk = spare.take();
         }
-        match pin!(self.reader.read_buf(&mut self.desk.inbox)).poll(cx) {
+        match pin!(self.stream.read_buf(&mut self.desk.inbox)).poll(cx) {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(false),
             Poll::Ready(Ok(_)) => {
                 self.conn.activity().note_read();
@@ -77,8 +72,12 @@ impl<'s> Client<'s> {
         if !self.watches {
             return Poll::Pending;
         }
-        let mut byte = [0];
-        match self.reader.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+        let seen = match &mut *self.stream {
+            Transport::Plain(stream) => stream.poll_peek(cx, &mut ReadBuf::new(&mut [0])),
+            // It has to be taken in to be seen.
+            Transport::Tls(stream) => pin!(stream.read_buf(&mut self.desk.inbox)).poll(cx),
+        };
+        match seen {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
             Poll::Ready(Ok(_)) => {
                 self.watches = false; // The next request, before this one is answered.
@@ -90,7 +89,7 @@ impl<'s> Client<'s> {
 
     /// Writes some of the bytes, one part after the other.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: [&[u8]; 3]) -> Poll<io::Result<usize>> {
-        let writer = Pin::new(&mut self.writer);
+        let writer = Pin::new(&mut *self.stream);
         let written = match parts {
             [one, [], []] => writer.poll_write(cx, one),
             parts => writer.poll_write_vectored(cx, &parts.map(io::IoSlice::new)),
@@ -102,6 +101,14 @@ impl<'s> Client<'s> {
                 written
             }
             written => written,
+        }
+    }
+
+    /// Ready when all that was written is on its way; TLS may hold it back.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self.stream {
+            Transport::Plain(_) => Poll::Ready(Ok(())),
+            Transport::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 

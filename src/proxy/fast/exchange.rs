@@ -1,7 +1,7 @@
 //! One request, from its choice to the last byte of its answer: what [`super::super::forward`] does, step by step, for a
 //! request that is wholly there.
 
-use std::{future::poll_fn, rc::Rc, task::Poll};
+use std::{future::poll_fn, task::Poll};
 
 use super::{
     super::{
@@ -9,35 +9,36 @@ use super::{
         deadline::{Coarse, Deadline},
         error::{self, Failure, REASON_HEADER},
         outcome::{Candidate, Outcome},
-        pool::Lease,
-        routing::{Choice, Routing},
+        routing::Choice,
         upstream::UpstreamError,
+        way::Way,
         worker::Worker,
     },
     Next, Ready, Traits,
     client::Client,
-    field::put,
     link::{Link, Unanswered},
+    reach::{Connections, NoLink},
     relay::{Cut, Relay},
     response::{Asked, Head},
+    scan::put,
     spare::Desk,
 };
 use crate::engine::{
-    failure,
-    split::{self, Claims, Reason},
+    failure::{self, Attempted, Condition, Trouble},
+    split::Claims,
     table::Timeouts,
 };
 
 /// Carries a request to its version, and the answer back.
 pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
-    let Ready { stream, choice, claims, traits } = ready;
+    let Ready { stream, choice, way, claims, traits } = ready;
     let worker = &**client.conn.worker();
-    let timeouts = choice.service().timeouts;
+    let timeouts = way.timeouts(choice.service());
     let deadline = Deadline::new(&worker.ticks);
     let end = worker.ticks.in_future(timeouts.request);
     let Desk { request, response, answer, .. } = &mut client.desk;
     let [request, response, answer] = [request, response, answer].map(std::mem::take);
-    let mut exchange = Exchange { worker, deadline, timeouts, end, claims, traits, request, response, answer };
+    let mut exchange = Exchange { worker, deadline, timeouts, end, way, claims, traits, request, response, answer };
     let answered = exchange.run(client, choice).await;
     exchange.deadline.disarm();
     stream.waits_for_upstream(false);
@@ -61,17 +62,18 @@ pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
 
 /// A request between its client and the version that will have it.
 #[derive(Debug)]
-struct Exchange<'w> {
-    worker: &'w Worker,
-    deadline: Deadline,
-    timeouts: Timeouts,
-    end: Coarse,
-    claims: Claims,
+pub(super) struct Exchange<'w> {
+    pub(super) worker: &'w Worker,
+    pub(super) deadline: Deadline,
+    pub(super) timeouts: Timeouts,
+    pub(super) end: Coarse,
+    way: Way,
+    pub(super) claims: Claims,
     traits: Traits,
     /// Head and body for the upstream.
     request: Vec<u8>,
     /// Room to read the response.
-    response: Vec<u8>,
+    pub(super) response: Vec<u8>,
     /// For the client.
     answer: Vec<u8>,
 }
@@ -94,14 +96,11 @@ enum Stop {
     Leave,
 }
 
-/// Why there is no connection.
+/// An attempt without a response head.
 #[derive(Debug)]
-enum NoLink {
-    Failed(Failure),
-    /// The time for it ran out.
-    Late,
-    Gone,
-    Leave,
+struct Missed {
+    failure: Failure,
+    condition: Condition,
 }
 
 /// How the wait for a response head ended.
@@ -113,139 +112,127 @@ enum Waited {
 }
 
 impl Exchange<'_> {
-    /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream had closed,
-    /// and nothing can have been done twice.
+    /// Makes attempts until one is the answer: more of them at the same version, or one at stable in the canary's place.
     async fn run(&mut self, client: &mut Client<'_>, choice: Choice) -> Result<Arrival, Stop> {
+        choice.count_request();
         let mut candidate = Candidate::new(choice);
-        let mut link = match self.pooled(&candidate.choice) {
-            Some(link) => Ok(link),
-            None => self.connect(client, &mut candidate.choice, true).await,
+        let mut retries = 0;
+        loop {
+            let is_further = candidate.is_further();
+            let link = self.link(client, &mut candidate.choice, Connections::Any, is_further).await;
+            if matches!(link, Err(NoLink::Leave)) && !is_further {
+                candidate.withdraw();
+                return Err(Stop::Leave);
+            }
+            if matches!(link, Err(NoLink::Gone)) {
+                return Err(Stop::Gone);
+            }
+            let (outcome, end) = self.attempt(client, link, candidate.settle()).await?;
+            let trouble = match &end {
+                Ok((_, head)) => Trouble::Answered(head.status),
+                Err(missed) => Trouble::Missed(missed.condition),
+            };
+            let next = self.after(&outcome, trouble, retries);
+            let choice = match next {
+                failure::Next::Done => None,
+                failure::Next::Retry => Some(outcome.choice().elsewhere()),
+                failure::Next::Rescue | failure::Next::FallBack => outcome.choice().of_stable(&self.worker.routing()),
+            };
+            let Some(choice) = choice else {
+                return match end {
+                    Ok((link, head)) => Ok(Arrival { link, head, outcome }),
+                    Err(missed) => Err(Stop::Failed(outcome, missed.failure)),
+                };
+            };
+            retries = if next == failure::Next::Retry { retries + 1 } else { 0 };
+            let routed = match end {
+                Ok((mut link, head)) => {
+                    link.discard(&head, &self.request);
+                    self.take_room_of(link);
+                    outcome.superseded(None)
+                }
+                Err(Missed { failure, .. }) => {
+                    outcome.choice().log_failure(failure.ending, &failure.cause);
+                    outcome.superseded(Some(failure.ending))
+                }
+            };
+            candidate = Candidate::again(choice, routed);
+            candidate.count(next);
+        }
+    }
+
+    fn after(&self, outcome: &Outcome, trouble: Trouble, retries: u32) -> failure::Next {
+        let choice = outcome.choice();
+        let service = choice.service();
+        let attempted = Attempted {
+            trouble,
+            role: choice.version().role,
+            method: self.traits.method,
+            can_repeat: self.worker.ticks.now() < self.end,
+            retries,
+            has_another_endpoint: choice.has_another_endpoint(),
         };
-        if matches!(link, Err(NoLink::Leave)) {
-            candidate.withdraw();
-            return Err(Stop::Leave);
-        }
-        if matches!(link, Err(NoLink::Gone)) {
-            return Err(Stop::Gone);
-        }
-        let mut outcome = candidate.settle();
+        let retry = self.way.retry(service);
+        failure::next(&service.failure, &retry, attempted, || choice.may_retry(retry.budget))
+    }
+
+    /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream had closed,
+    /// and nothing can have been done twice: that is nobody's failure.
+    async fn attempt(
+        &mut self,
+        client: &mut Client<'_>,
+        mut link: Result<Link, NoLink>,
+        mut outcome: Outcome,
+    ) -> Result<(Outcome, Result<(Link, Head), Missed>), Stop> {
         let mut is_first = true;
         loop {
             let mut sent = match link {
                 Ok(link) => link,
-                Err(NoLink::Failed(failure)) => {
-                    // Stable answers for a canary that cannot be connected to: nothing was sent.
-                    let Some(stable) = outcome.choice().stand_in(&self.worker.routing()) else {
-                        return Err(Stop::Failed(outcome, failure));
-                    };
-                    outcome.choice().log_failure(failure.ending, &failure.cause);
-                    let mut candidate = Candidate::again(stable, outcome.superseded(Some(failure.ending)));
-                    candidate.count(failure::Next::FallBack);
-                    link = match self.pooled(&candidate.choice) {
-                        Some(link) => Ok(link),
-                        None => self.connect(client, &mut candidate.choice, true).await,
-                    };
-                    outcome = candidate.settle();
-                    if matches!(link, Err(NoLink::Leave)) {
-                        return Err(Stop::Failed(outcome, failure));
-                    }
-                    continue;
+                Err(NoLink::Failed(failure)) => return Ok((outcome, Err(Missed::connection(failure)))),
+                Err(NoLink::Leave) => {
+                    let failure = Failure::malformed("the version is spoken to in another way now");
+                    return Ok((outcome, Err(Missed::connection(failure))));
                 }
-                Err(NoLink::Gone | NoLink::Leave | NoLink::Late) => return Err(Stop::Gone),
+                Err(NoLink::Gone) => return Err(Stop::Gone),
             };
-            let may_repeat = sent.is_reused && self.traits.is_idempotent;
-            outcome.sending();
             let unanswered = match self.head(client, &mut sent, &outcome).await {
                 Waited::Answered(Ok(head)) => {
                     outcome.answered(head.status, None);
-                    return Ok(Arrival { link: sent, head, outcome });
+                    if let Some(status) = head.grpc_status(&sent.bytes) {
+                        outcome.grpc_status(status);
+                    }
+                    return Ok((outcome, Ok((sent, head))));
                 }
                 Waited::Answered(Err(unanswered)) => unanswered,
-                Waited::TooLong => return Err(Stop::Failed(outcome, Failure::no_head_in_time())),
+                Waited::TooLong => {
+                    let missed = Missed { failure: Failure::no_head_in_time(), condition: Condition::Timeout };
+                    return Ok((outcome, Err(missed)));
+                }
                 Waited::Gone => return Err(Stop::Gone),
             };
-            self.response = sent.into_room(self.worker);
-            self.response.clear();
+            let may_be_stale = sent.is_reused && self.traits.method.is_some();
+            self.take_room_of(sent);
             let error = UpstreamError::Http1(unanswered.error);
             let failure = Failure::of_attempt(&error);
-            let repeats = unanswered.unsent || (may_repeat && error::is_stale_connection(&error));
+            let repeats = unanswered.unsent || (may_be_stale && error::is_stale_connection(&error));
             if !is_first || !repeats {
-                return Err(Stop::Failed(outcome, failure));
+                return Ok((outcome, Err(Missed { failure, condition: error::condition_of(&error) })));
             }
             is_first = false;
             let mut choice = outcome.choice().clone();
-            link = self.connect(client, &mut choice, false).await;
-            if matches!(link, Err(NoLink::Leave)) {
-                return Err(Stop::Failed(outcome, failure));
-            }
+            link = self.link(client, &mut choice, Connections::New, true).await;
             if link.is_ok() && !choice.is_same_as(outcome.choice()) {
-                outcome.failed(failure.ending, 0);
-                outcome = Outcome::begin(choice);
+                let routed = outcome.superseded(Some(failure.ending));
+                outcome = Candidate::again(choice, routed).settle();
             }
+            outcome.sending();
         }
     }
 
-    /// A connection that is there, without waiting: the table that chose has been looked at just now.
-    fn pooled(&mut self, choice: &Choice) -> Option<Link> {
-        self.begin_attempt();
-        choice.pool().checkout().and_then(|lease| Link::new(lease, &mut self.response))
-    }
-
-    /// A connection to the chosen version. The table may change while one is waited for: the choice is looked at again at
-    /// the last moment, so that nothing reaches a version after its weight was taken away.
-    async fn connect(&mut self, client: &mut Client<'_>, choice: &mut Choice, is_first: bool) -> Result<Link, NoLink> {
-        self.begin_attempt();
-        loop {
-            let pooled = if is_first { choice.pool().checkout() } else { None };
-            let lease = match pooled {
-                Some(lease) => Ok(lease),
-                None => self.open(client, choice).await,
-            };
-            let routing = self.worker.routing();
-            if choice.holds_under(&routing) || matches!(lease, Err(NoLink::Gone)) {
-                return lease.and_then(|lease| Link::new(lease, &mut self.response).ok_or(NoLink::Leave));
-            }
-            lease.map(Lease::give_back).unwrap_or_default();
-            self.choose_again(choice, &routing)?;
-            self.begin_attempt();
-        }
-    }
-
-    async fn open(&self, client: &mut Client<'_>, choice: &mut Choice) -> Result<Lease, NoLink> {
-        // In a box: connections are opened rarely, and every waiting task would have room for it.
-        let mut opening = Box::pin(choice.connect());
-        let opened = poll_fn(|cx| {
-            if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
-                return Poll::Ready(opened.map_err(|error| NoLink::Failed(Failure::not_connected(&error))));
-            }
-            if self.deadline.poll_passed(cx).is_ready() {
-                return Poll::Ready(Err(NoLink::Late));
-            }
-            client.poll_gone(cx).map(|()| Err(NoLink::Gone))
-        })
-        .await;
-        drop(opening);
-        if matches!(opened, Err(NoLink::Late)) {
-            choice.gave_up_connecting();
-            return Err(NoLink::Failed(Failure::no_connection_in_time()));
-        }
-        opened
-    }
-
-    /// Another choice under the table now in force. A client that was promised an id keeps it.
-    fn choose_again(&mut self, choice: &mut Choice, routing: &Rc<Routing>) -> Result<(), NoLink> {
-        let service = routing.service(0).filter(|_| routing.is_fast).ok_or(NoLink::Leave)?;
-        self.claims.sticky = self.claims.sticky.or(choice.hand_out);
-        let assignment = split::assign(service, &self.claims, || self.worker.draw());
-        let mut again = Choice::new(routing, 0, assignment).ok_or(NoLink::Leave)?;
-        again.hand_out = choice.hand_out.filter(|_| again.reason == Reason::Sticky);
-        *choice = again;
-        Ok(())
-    }
-
-    fn begin_attempt(&self) {
-        let attempt = self.worker.ticks.in_future(self.timeouts.attempt);
-        self.deadline.arm_at(attempt.min(self.end));
+    /// Takes the buffer back that a link read into.
+    fn take_room_of(&mut self, link: Link) {
+        self.response = link.into_room(self.worker);
+        self.response.clear();
     }
 
     /// Sends the request and waits for the response head.
@@ -255,7 +242,7 @@ impl Exchange<'_> {
         let hand_out = choice.service().sticky.as_ref().zip(choice.hand_out);
         poll_fn(|cx| {
             let closes = traits.closes || client.conn.takes_no_more();
-            let asked = Asked { by_head: traits.is_head, closes, hand_out };
+            let asked = Asked { by_head: traits.is_head, closes, hand_out, scheme: traits.scheme };
             if let Poll::Ready(answered) = link.poll_answer(cx, worker, request, asked, answer) {
                 traits.closes = closes;
                 return Poll::Ready(Waited::Answered(answered));
@@ -283,6 +270,7 @@ impl Exchange<'_> {
             link,
             head,
             silence: &self.deadline,
+            silence_max: self.timeouts.idle,
             stream,
             outcome: Some(outcome),
             answer: std::mem::take(&mut self.answer),
@@ -328,8 +316,14 @@ impl Exchange<'_> {
                     Poll::Pending => return Poll::Pending,
                 }
             }
-            Poll::Ready(Ok(()))
+            client.poll_flush(cx).map_err(|_| Cut)
         })
         .await
+    }
+}
+
+impl Missed {
+    fn connection(failure: Failure) -> Self {
+        Self { failure, condition: Condition::ConnectFailure }
     }
 }

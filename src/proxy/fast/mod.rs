@@ -1,4 +1,4 @@
-//! The fast path: HTTP/1.1 requests that need nothing special, passed on head to head without a map of their fields,
+//! The fast path: HTTP/1.1 requests that need nothing special, in plain or within TLS, passed on head to head without a map of their fields,
 //! with what the ordinary path ([`super::forward`]) records, chooses, waits for and answers. It begins every connection
 //! and may leave it with its unread bytes at any request, but never once a version was drawn for it: a second draw would
 //! make the shares wrong. A connection that it has left does not come back.
@@ -6,37 +6,46 @@
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use tokio::net::TcpStream;
 
 mod client;
 mod exchange;
 mod field;
 mod link;
+mod reach;
 mod relay;
 mod request;
 mod response;
+mod scan;
 mod spare;
 mod understand;
 
 pub(super) use spare::Spare;
-pub(super) use understand::{understands_listener, understands_table};
+pub(super) use understand::{Scope, understands_listener};
 
-use self::{client::Client, request::Rules, spare::Desk};
+use self::{client::Client, spare::Desk};
 use super::{
+    believe,
     connection::{Conn, StreamGuard},
     http1::may_end_after,
     routing::Choice,
+    transport::Transport,
+    way::Way,
 };
 use crate::{
-    engine::split::{self, Claims},
+    engine::{
+        failure::IdempotentMethod,
+        filter::Scheme,
+        split::{self, Claims},
+    },
     measure::FastPathOutcome,
 };
 
 /// Serves a connection as far as it understands what comes. Returns the unread bytes if the ordinary path has to go on.
-pub(super) async fn serve(conn: &Rc<Conn>, stream: &mut TcpStream, first: &[u8]) -> Option<BytesMut> {
+pub(super) async fn serve(conn: &Rc<Conn>, stream: &mut Transport, first: BytesMut) -> Option<BytesMut> {
     let mut desk = conn.worker().spare.take();
-    desk.inbox.extend_from_slice(first);
-    let mut client = Client::new(conn, stream.split(), desk);
+    desk.inbox.extend_from_slice(&first);
+    drop(first);
+    let mut client = Client::new(conn, stream, desk);
     loop {
         let ready = match next_request(&mut client).await {
             Ok(Some(ready)) => ready,
@@ -68,6 +77,7 @@ enum Next {
 struct Ready {
     stream: StreamGuard,
     choice: Choice,
+    way: Way,
     claims: Claims,
     traits: Traits,
 }
@@ -78,7 +88,10 @@ struct Traits {
     /// Bytes of it in the inbox.
     whole: usize,
     is_head: bool,
-    is_idempotent: bool,
+    /// If it is one that may be sent twice.
+    method: Option<IdempotentMethod>,
+    /// How the client came in.
+    scheme: Scheme,
     closes: bool,
 }
 
@@ -108,27 +121,44 @@ async fn next_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPath
 
 /// Takes a whole request in, and chooses where it goes.
 fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcome> {
-    let Desk { inbox, request: out, .. } = &mut client.desk;
+    let Desk { inbox, request: out, fields, .. } = &mut client.desk;
     if inbox.is_empty() {
         return Ok(None);
     }
     let conn = client.conn;
     let worker = conn.worker();
     let routing = worker.routing();
-    let Some(service) = routing.service(0).filter(|_| routing.is_fast) else { return Err(FastPathOutcome::Table) };
-    let rules = Rules { service, limits: conn.limits(), origin: conn.origin(), address: conn.address() };
+    let scope = &routing.fast;
+    if scope.is_empty() {
+        return Err(FastPathOutcome::Table);
+    }
     out.clear();
-    let Some(request) = request::rewrite(inbox, &rules, out)? else { return Ok(None) };
+    fields.clear();
+    let Some(request) = request::read(inbox, conn.limits(), scope, fields, out)? else { return Ok(None) };
+    let origin = conn.origin();
+    let believed = believe::whence(fields, &routing.table.trusted, origin.peer().ip(), origin.scheme());
+    let address = believed.as_ref().map_or(origin.address(), |whence| whence.client);
+    let scheme = believed.as_ref().map_or(origin.scheme(), |whence| whence.scheme);
+    let view = request.view(inbox, fields, address);
+    if origin.is_misdirected(view.host) {
+        return Err(FastPathOutcome::Host);
+    }
+    // What no route takes is refused by the ordinary path.
+    let (way, service) = routing.way(&view).ok_or(FastPathOutcome::Table)?;
+    let at = service.filter(|&at| scope.has_service(at) && way.is_understood(scope)).ok_or(FastPathOutcome::Table)?;
+    let service = routing.service(at).ok_or(FastPathOutcome::Table)?;
+    let claims = Claims::of(service, &view);
+    request.finish(inbox, origin, believed.as_ref(), out);
     let (stream, has_room) = conn.begin_request();
     if !has_room {
         return Err(FastPathOutcome::Busy);
     }
-    let assignment = split::assign(service, &request.claims, || worker.draw());
-    let choice = Choice::new(&routing, 0, assignment).ok_or(FastPathOutcome::Table)?;
+    let assignment = split::assign(service, &claims, || worker.draw());
+    let choice = Choice::new(&routing, at, assignment).ok_or(FastPathOutcome::Table)?;
     let whole = request.whole();
-    let traits =
-        Traits { whole, is_head: request.is_head, is_idempotent: request.is_idempotent, closes: request.closes };
+    let (is_head, method, closes) = (request.is_head(), request.idempotent(), request.closes());
     out.extend_from_slice(&inbox[request.head..whole]);
     client.watch_behind(whole);
-    Ok(Some(Ready { stream, choice, claims: request.claims, traits }))
+    let traits = Traits { whole, is_head, method, scheme, closes };
+    Ok(Some(Ready { stream, choice, way, claims, traits }))
 }

@@ -4,6 +4,7 @@ use std::{
     io::Write as _,
     ops::Range,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use super::{
@@ -12,12 +13,13 @@ use super::{
         deadline::Deadline,
         error::Causes,
         http1::{self, Chunk, Decoder},
-        outcome::Outcome,
+        outcome::{GRPC_STATUS, Outcome},
         worker::Worker,
     },
     client::Client,
     link::Link,
     response::Head,
+    scan,
 };
 use crate::measure::slot::Ending;
 
@@ -37,6 +39,8 @@ pub(super) struct Relay<'r> {
     pub(super) head: Head,
     /// Its silence is measured by this.
     pub(super) silence: &'r Deadline,
+    /// How long it may last.
+    pub(super) silence_max: Duration,
     pub(super) stream: &'r StreamGuard,
     pub(super) outcome: Option<Outcome>,
     /// What is to be written from here: the client's head, and small pieces.
@@ -92,7 +96,7 @@ impl Relay<'_> {
             self.piece.start += of_piece;
             self.end = &self.end[written - of_answer - of_piece..];
         }
-        Poll::Ready(Ok(()))
+        client.poll_flush(cx).map_err(|_| Cut)
     }
 
     /// Reads what comes next of the body, and makes it ready to be written.
@@ -125,10 +129,8 @@ impl Relay<'_> {
     /// Whether the upstream, which is waited for, has sent nothing for too long.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
         self.stream.waits_for_upstream(true);
-        if !self.silence.is_armed()
-            && let Some(outcome) = &self.outcome
-        {
-            self.silence.arm(outcome.choice().service().timeouts.idle);
+        if !self.silence.is_armed() {
+            self.silence.arm(self.silence_max);
         }
         if self.silence.poll_passed(cx).is_pending() {
             return false;
@@ -160,7 +162,11 @@ impl Relay<'_> {
                     }
                 }
                 // Nobody said that he would take trailers.
-                Ok(Chunk::Trailers { skip, length }) => self.used += skip + length,
+                Ok(Chunk::Trailers { skip, length }) => {
+                    let start = self.used + skip;
+                    self.used = start + length;
+                    self.look_at_trailers(start..start + length);
+                }
                 Ok(Chunk::End { skip }) => self.used += skip,
                 Ok(Chunk::More { skip }) => {
                     self.used += skip;
@@ -173,6 +179,19 @@ impl Relay<'_> {
             }
         }
         self.end();
+    }
+
+    /// Of a gRPC answer they say how the call ended.
+    fn look_at_trailers(&mut self, trailers: Range<usize>) {
+        if !self.head.is_grpc {
+            return;
+        }
+        let trailers = &mut self.link.bytes[trailers];
+        trailers.make_ascii_lowercase();
+        let status = scan::fields(trailers).find(|(name, _)| *name == GRPC_STATUS.as_bytes());
+        if let (Some(outcome), Some((_, status))) = (&mut self.outcome, status) {
+            outcome.grpc_status(status);
+        }
     }
 
     /// Copies a piece behind what is written from the answer.

@@ -22,7 +22,7 @@ mod tests;
 pub(super) use decode::{Chunk, Decoder};
 pub(super) use incoming::{Incoming, Tunnel};
 use request::Upload;
-pub(super) use response::{digits, split_head};
+pub(super) use response::digits;
 
 use super::{
     body::RequestBody,

@@ -15,5 +15,6 @@ mod rig;
 mod routing;
 mod shutdown;
 mod splitting;
+mod tables;
 mod tls;
 mod upgrades;

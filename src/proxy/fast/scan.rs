@@ -1,0 +1,284 @@
+//! Takes the head of an HTTP/1 message apart where it lies, in one pass, and puts its names in lower case on the way.
+//! Takes and refuses what httparse does, which the ordinary path reads heads with: the tests hold it against that.
+
+/// One field of a head: where its parts are among the head's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Field {
+    start: usize,
+    name_end: usize,
+    value: (usize, usize),
+    /// Behind its line end.
+    end: usize,
+    /// Its line is written as we write it: `name: value` and CRLF.
+    is_usual: bool,
+}
+
+/// What comes next in a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Field(Field),
+    /// Its end; what follows begins here.
+    End(usize),
+    /// Not all of it is there.
+    Partial,
+    Malformed,
+}
+
+impl Field {
+    /// In lower case.
+    pub(super) fn name(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start..self.name_end]
+    }
+
+    /// Without blanks around it.
+    pub(super) fn value(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.value.0..self.value.1]
+    }
+
+    /// Where the next one begins.
+    pub(super) fn end(self) -> usize {
+        self.end
+    }
+}
+
+/// Reads the line at `start`.
+pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
+    let Some(name_end) = name_end(bytes, start) else { return Step::Partial };
+    match bytes[name_end] {
+        b':' if name_end > start => {}
+        b'\r' | b'\n' if name_end == start => return line_end(bytes, start).map_or_else(|step| step, Step::End),
+        _ => return Step::Malformed,
+    }
+    let mut from = name_end + 1;
+    while bytes.get(from).is_some_and(is_blank) {
+        from += 1;
+    }
+    let Some(stop) = text_end(bytes, from) else { return Step::Partial };
+    let end = match line_end(bytes, stop) {
+        Ok(end) => end,
+        Err(step) => return step,
+    };
+    let mut until = stop;
+    while until > from && is_blank(&bytes[until - 1]) {
+        until -= 1;
+    }
+    let is_usual = bytes[name_end + 1] == b' ' && from == name_end + 2 && end == until + 2 && bytes[until] == b'\r';
+    Step::Field(Field { start, name_end, value: (from, until), end, is_usual })
+}
+
+/// The fields of a head that was read to its end, from behind its first line.
+pub(super) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    head.split(|&b| b == b'\n').map_while(|line| {
+        let (name, value) = line.split_at_checked(line.iter().position(|&b| b == b':')?)?;
+        Some((name, value[1..].trim_ascii()))
+    })
+}
+
+/// Behind the line end that begins here.
+pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<usize, Step> {
+    match bytes[at..] {
+        [b'\r', b'\n', ..] => Ok(at + 2),
+        [b'\n', ..] => Ok(at + 1),
+        [b'\r'] | [] => Err(Step::Partial),
+        _ => Err(Step::Malformed),
+    }
+}
+
+/// The first byte from `at` on that is no text, which ends at one that is not allowed or at a line end.
+pub(super) fn text_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = EACH * 0x80;
+    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*eight);
+        // The upper bit of bytes under a blank, and of DEL. Borrows can mark more, but only behind the first.
+        let control = word.wrapping_sub(EACH * 0x20) & !word & HIGH;
+        let gap = word ^ (EACH * 0x7f);
+        let delete = gap.wrapping_sub(EACH) & !gap & HIGH;
+        let odd = control | delete;
+        if odd == 0 {
+            at += 8;
+            continue;
+        }
+        at += odd.trailing_zeros() as usize / 8;
+        if bytes[at] != b'\t' {
+            return Some(at);
+        }
+        at += 1;
+    }
+    let is_text = |&b: &u8| b == b'\t' || (b >= b' ' && b != 0x7f);
+    bytes.get(at..)?.iter().position(|b| !is_text(b)).map(|more| at + more)
+}
+
+/// Behind the name that begins at `start`, which is put in lower case.
+fn name_end(bytes: &mut [u8], start: usize) -> Option<usize> {
+    for (at, byte) in bytes.get_mut(start..)?.iter_mut().enumerate() {
+        let lower = NAME[usize::from(*byte)];
+        if lower == 0 {
+            return Some(start + at);
+        }
+        *byte = lower;
+    }
+    None
+}
+
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// The bytes of tokens (RFC 9110 5.6.2) in lower case; 0 for others.
+pub(super) const NAME: [u8; 256] = {
+    let mut lower = [0; 256];
+    let bytes = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
+    let mut at = 0;
+    while at < bytes.len() {
+        lower[bytes[at] as usize] = bytes[at].to_ascii_lowercase();
+        at += 1;
+    }
+    lower
+};
+
+/// Copies a head to where it goes, but for what stays behind: in as few pieces as there are.
+#[derive(Debug)]
+pub(super) struct Passage {
+    /// What is copied next begins here.
+    from: usize,
+}
+
+impl Passage {
+    pub(super) fn new(from: usize) -> Self {
+        Self { from }
+    }
+
+    /// The field goes along.
+    pub(super) fn pass(&mut self, out: &mut Vec<u8>, bytes: &[u8], field: Field) {
+        if !field.is_usual {
+            self.leave(out, bytes, field);
+            put(out, &[field.name(bytes), b": ", field.value(bytes), b"\r\n"]);
+        }
+    }
+
+    /// The field does not.
+    pub(super) fn leave(&mut self, out: &mut Vec<u8>, bytes: &[u8], field: Field) {
+        out.extend_from_slice(&bytes[self.from..field.start]);
+        self.from = field.end;
+    }
+
+    /// The rest up to `end`.
+    pub(super) fn end(&self, out: &mut Vec<u8>, bytes: &[u8], end: usize) {
+        out.extend_from_slice(&bytes[self.from..end]);
+    }
+}
+
+pub(super) fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a reader makes of fields: names in lower case and values, and how long they are.
+    type Taken = Result<Option<(Vec<(String, Vec<u8>)>, usize)>, ()>;
+
+    fn by_httparse(bytes: &[u8]) -> Taken {
+        let mut fields = [httparse::EMPTY_HEADER; 64];
+        match httparse::parse_headers(bytes, &mut fields) {
+            Ok(httparse::Status::Complete((length, fields))) => {
+                let fields = fields.iter().map(|field| (field.name.to_ascii_lowercase(), field.value.to_vec()));
+                Ok(Some((fields.collect(), length)))
+            }
+            Ok(httparse::Status::Partial) => Ok(None),
+            Err(_) => Err(()),
+        }
+    }
+
+    fn by_step(bytes: &[u8]) -> Taken {
+        let mut bytes = bytes.to_vec();
+        let (mut fields, mut at) = (Vec::new(), 0);
+        loop {
+            match step(&mut bytes, at) {
+                Step::Field(field) => {
+                    let name = String::from_utf8(field.name(&bytes).to_vec()).unwrap();
+                    fields.push((name, field.value(&bytes).to_vec()));
+                    at = field.end;
+                }
+                Step::End(length) => {
+                    let again = super::fields(&bytes[..length]);
+                    let again = again.map(|(name, value)| (String::from_utf8(name.to_vec()).unwrap(), value.to_vec()));
+                    assert_eq!(again.collect::<Vec<_>>(), fields);
+                    return Ok(Some((fields, length)));
+                }
+                Step::Partial => return Ok(None),
+                Step::Malformed => return Err(()),
+            }
+        }
+    }
+
+    /// The head as it is passed on, without the fields of this name.
+    fn passed(head: &str, without: &str) -> String {
+        let mut bytes = head.as_bytes().to_vec();
+        let (mut out, mut passage, mut at) = (Vec::new(), Passage::new(0), 0);
+        while let Step::Field(field) = step(&mut bytes, at) {
+            at = field.end;
+            if field.name(&bytes) == without.as_bytes() {
+                passage.leave(&mut out, &bytes, field);
+            } else {
+                passage.pass(&mut out, &bytes, field);
+            }
+        }
+        passage.end(&mut out, &bytes, at);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_passed_on_one_way_however_it_came() {
+        for line in ["X-A: b\r\n", "X-A:b\r\n", "x-a:  b\r\n", "X-A: b \r\n", "X-a:\t b\t\r\n", "X-A: b\n", "X-A:b\n"] {
+            assert_eq!(passed(&format!("{line}\r\n"), ""), "x-a: b\r\n", "{line:?}");
+            assert_eq!(passed(&format!("Y: Z\r\n{line}Z: Y\r\n\r\n"), ""), "y: Z\r\nx-a: b\r\nz: Y\r\n", "{line:?}");
+            assert_eq!(passed(&format!("Y: Z\r\n{line}Z: Y\r\n\r\n"), "x-a"), "y: Z\r\nz: Y\r\n", "{line:?}");
+        }
+        for line in ["X-A:\r\n", "X-A: \r\n", "X-A:  \r\n", "X-A:\n", "X-A: \n", "X-A:\t\r\n"] {
+            assert_eq!(passed(&format!("{line}b: c\r\n\r\n"), ""), "x-a: \r\nb: c\r\n", "{line:?}");
+        }
+        assert_eq!(passed("A: 1\r\nB: 2\r\nA: 3\r\nA: 4\r\nC: 5\r\n\r\n", "a"), "b: 2\r\nc: 5\r\n");
+    }
+
+    #[test]
+    fn every_byte_everywhere_is_taken_as_httparse_takes_it() {
+        for head in ["Name: a value of some length\r\nb: c\r\n\r\nGET", "a:b\n\nx", "A:  \t x \t y \r\n\r\n"] {
+            for at in 0..=head.len() {
+                assert_eq!(by_step(&head.as_bytes()[..at]), by_httparse(&head.as_bytes()[..at]), "{head:?} to {at}");
+                for byte in 0..=255 {
+                    let mut bytes = head.as_bytes().to_vec();
+                    bytes.insert(at, byte);
+                    assert_eq!(by_step(&bytes), by_httparse(&bytes), "{:?}", bytes.escape_ascii().to_string());
+                    if at < head.len() {
+                        bytes.remove(at + 1);
+                        assert_eq!(by_step(&bytes), by_httparse(&bytes), "{:?}", bytes.escape_ascii().to_string());
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn heads_of_any_kind_are_taken_as_httparse_takes_them(
+            pieces in prop::collection::vec(
+                prop_oneof![
+                    prop::sample::select(vec!["\r\n", "\n", "\r", ":", ": ", " ", "\t", "name", "X-Y", "value", "\u{e9}", "\0", "\x7f"])
+                        .prop_map(|text| text.as_bytes().to_vec()),
+                    prop::collection::vec(any::<u8>(), 0..12),
+                ],
+                0..24,
+            ),
+        ) {
+            let bytes = pieces.concat();
+            prop_assert_eq!(by_step(&bytes), by_httparse(&bytes));
+        }
+    }
+}
