@@ -365,7 +365,7 @@ impl Journey<'_> {
     }
 
     async fn connect(&self, choice: &mut Choice) -> Result<Lease, Failure> {
-        let Some(connected) = Ticks::until(&self.waiting.deadline, choice.connect()).await else {
+        let Some(connected) = Ticks::until(&self.waiting.deadline, pin!(choice.connect())).await else {
             choice.gave_up_connecting();
             return Err(Failure::no_connection_in_time());
         };

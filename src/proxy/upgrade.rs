@@ -1,7 +1,7 @@
 //! Tunnels after a 101: bytes both ways until either side ends, is silent for too long, or the proxy stops.
 //! Only what was forwarded as an upgrade becomes one, and only after the upstream's 101.
 
-use std::{rc::Rc, time::Duration};
+use std::{pin::pin, rc::Rc, time::Duration};
 
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
@@ -39,7 +39,7 @@ pub(super) fn tunnel(
         if let Ok(client) = client.await {
             let mut client = TokioIo::new(client);
             // How a tunnel ends is nobody's fault: its protocol is not ours.
-            let _ended = owner.unless_ended(copy_bidirectional(&mut client, &mut upstream)).await;
+            let _ended = owner.unless_ended(pin!(copy_bidirectional(&mut client, &mut upstream))).await;
         }
         drop(tunnel);
     });

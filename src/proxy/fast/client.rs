@@ -6,14 +6,18 @@ use std::{
     pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::io::{AsyncReadExt, AsyncWrite, ReadBuf};
 
 use super::{
-    super::{connection::Conn, transport::Transport},
+    super::{connection::Conn, deadline::Deadline, transport::Transport},
     spare::{Desk, SMALL},
 };
+
+/// How long the rest of a small body is waited for.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// One client.
 #[derive(Debug)]
@@ -36,6 +40,17 @@ impl<'s> Client<'s> {
     /// Waits for bytes. False when none come: the client has ended, or nothing new is taken from it.
     pub(super) async fn more(&mut self) -> bool {
         poll_fn(|cx| self.poll_more(cx)).await
+    }
+
+    /// Waits a moment for bytes. False when none come.
+    pub(super) async fn more_soon(&mut self) -> bool {
+        let patience = Deadline::new(&self.conn.worker().ticks);
+        patience.arm(PATIENCE);
+        poll_fn(|cx| match self.poll_more(cx) {
+            Poll::Ready(more) => Poll::Ready(more),
+            Poll::Pending => patience.poll_passed(cx).map(|()| false),
+        })
+        .await
     }
 
     pub(super) fn has_room(&self) -> bool {

@@ -102,28 +102,49 @@ fn leave(client: Client<'_>, why: FastPathOutcome) -> BytesMut {
     unread
 }
 
+/// What there is of a request.
+#[derive(Debug)]
+enum Read {
+    /// All.
+    Ready(Ready),
+    /// The head, and not all of a small body.
+    Head,
+    /// Not even the head.
+    Part,
+}
+
 /// Waits for a whole request. None when there comes none.
 async fn next_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcome> {
     loop {
         let before = std::mem::replace(&mut client.looked_at, client.desk.inbox.len());
         let is_worth_it = before == 0 || may_end_after(&client.desk.inbox, before);
-        if is_worth_it && let Some(ready) = read_request(client)? {
-            return Ok(Some(ready));
-        }
-        if !client.has_room() {
-            return Err(FastPathOutcome::Size);
-        }
-        if !client.more().await {
-            return Ok(None);
+        let read = if is_worth_it { read_request(client)? } else { Read::Part };
+        match read {
+            Read::Ready(ready) => return Ok(Some(ready)),
+            Read::Head => {
+                client.looked_at = 0;
+                // A body that takes its time, or never comes, is the ordinary path's business.
+                if !client.more_soon().await {
+                    return Err(FastPathOutcome::Body);
+                }
+            }
+            Read::Part => {
+                if !client.has_room() {
+                    return Err(FastPathOutcome::Size);
+                }
+                if !client.more().await {
+                    return Ok(None);
+                }
+            }
         }
     }
 }
 
 /// Takes a whole request in, and chooses where it goes.
-fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcome> {
+fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     let Desk { inbox, request: out, fields, .. } = &mut client.desk;
     if inbox.is_empty() {
-        return Ok(None);
+        return Ok(Read::Part);
     }
     let conn = client.conn;
     let worker = conn.worker();
@@ -134,7 +155,10 @@ fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcom
     }
     out.clear();
     fields.clear();
-    let Some(request) = request::read(inbox, conn.limits(), scope, fields, out)? else { return Ok(None) };
+    let Some(request) = request::read(inbox, conn.limits(), scope, fields, out)? else { return Ok(Read::Part) };
+    if inbox.len() < request.whole() {
+        return Ok(Read::Head);
+    }
     let origin = conn.origin();
     let believed = believe::whence(fields, &routing.table.trusted, origin.peer().ip(), origin.scheme());
     let address = believed.as_ref().map_or(origin.address(), |whence| whence.client);
@@ -160,5 +184,5 @@ fn read_request(client: &mut Client<'_>) -> Result<Option<Ready>, FastPathOutcom
     out.extend_from_slice(&inbox[request.head..whole]);
     client.watch_behind(whole);
     let traits = Traits { whole, is_head, method, scheme, closes };
-    Ok(Some(Ready { stream, choice, way, claims, traits }))
+    Ok(Read::Ready(Ready { stream, choice, way, claims, traits }))
 }

@@ -9,6 +9,7 @@ use super::{
     super::{Limits, believe::Whence, check, headers, http1, origin::Origin, view},
     field::{self, Part},
     scan::{self, Field, Passage, Step, line_end, put},
+    spare::SMALL,
     understand::Scope,
 };
 use crate::{
@@ -80,7 +81,8 @@ impl Request {
 }
 
 /// Reads the request at the front of `bytes` and writes what passes of its head into `out`; the fields that rules look at
-/// go into `fields` as well. None while its head is not whole. The names of its fields are left in lower case.
+/// go into `fields` as well. None while its head is not whole; its body may not be. The names of its fields are left in lower
+/// case.
 ///
 /// # Errors
 /// Why it is left to the ordinary path.
@@ -127,7 +129,7 @@ pub(super) fn read(
     }
     passage.end(out, bytes, at);
     let body = usize::try_from(seen.length.unwrap_or(0)).map_err(|_| FastPathOutcome::Body)?;
-    if bytes.len() - head < body {
+    if head + body.min(SMALL) > SMALL {
         return Err(FastPathOutcome::Body);
     }
     Ok(Some(Request { head, body, line, seen }))
