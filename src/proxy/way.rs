@@ -45,6 +45,11 @@ impl Way {
         self.taken.as_ref().is_none_or(|(_, found)| scope.has_route(found.route))
     }
 
+    /// What it changes of fields.
+    pub(super) fn edits(&self) -> Option<&BothWays> {
+        self.route().map(|(route, _)| &route.filters.headers)
+    }
+
     /// What the route answers by itself: a redirect, or a preflight.
     pub(super) fn own_answer(&self, head: &Parts, request: &RequestView<'_>, scheme: Scheme) -> Option<OwnAnswer> {
         let (route, covered) = self.route()?;

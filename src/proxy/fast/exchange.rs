@@ -237,12 +237,14 @@ impl Exchange<'_> {
 
     /// Sends the request and waits for the response head.
     async fn head(&mut self, client: &mut Client<'_>, link: &mut Link, outcome: &Outcome) -> Waited {
-        let Self { worker, deadline, traits, request, answer, .. } = self;
+        let Self { worker, deadline, traits, way, request, answer, .. } = self;
         let choice = outcome.choice();
         let hand_out = choice.service().sticky.as_ref().zip(choice.hand_out);
+        let edits = [way.edits(), Some(&*choice.version().filters)]
+            .map(|edits| edits.map(|edits| &edits.response).filter(|edits| !edits.is_empty()));
         poll_fn(|cx| {
             let closes = traits.closes || client.conn.takes_no_more();
-            let asked = Asked { by_head: traits.is_head, closes, hand_out, scheme: traits.scheme };
+            let asked = Asked { by_head: traits.is_head, closes, hand_out, scheme: traits.scheme, edits };
             if let Poll::Ready(answered) = link.poll_answer(cx, worker, request, asked, answer) {
                 traits.closes = closes;
                 return Poll::Ready(Waited::Answered(answered));

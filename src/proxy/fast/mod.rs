@@ -155,7 +155,9 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     }
     out.clear();
     fields.clear();
-    let Some(request) = request::read(inbox, conn.limits(), scope, fields, out)? else { return Ok(Read::Part) };
+    let Some(request) = request::read(inbox, conn.limits(), scope, fields, out, |_| false)? else {
+        return Ok(Read::Part);
+    };
     if inbox.len() < request.whole() {
         return Ok(Read::Head);
     }
@@ -172,6 +174,9 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     let at = service.filter(|&at| scope.has_service(at) && way.is_understood(scope)).ok_or(FastPathOutcome::Table)?;
     let service = routing.service(at).ok_or(FastPathOutcome::Table)?;
     let claims = Claims::of(service, &view);
+    if let Some(edits) = way.edits().map(|edits| &edits.request).filter(|edits| !edits.is_empty()) {
+        request.edit(inbox, conn.limits(), edits, out)?;
+    }
     request.finish(inbox, origin, believed.as_ref(), out);
     let (stream, has_room) = conn.begin_request();
     if !has_room {

@@ -6,14 +6,14 @@ use std::io::Write as _;
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::{
-    super::{Limits, believe::Whence, check, headers, http1, origin::Origin, view},
+    super::{Limits, believe::Whence, check, edit, headers, http1, origin::Origin, view},
     field::{self, Part},
-    scan::{self, Field, Passage, Step, line_end, put},
+    scan::{self, Field, Passage, Step, line_end, put, write_own},
     spare::SMALL,
     understand::Scope,
 };
 use crate::{
-    engine::{address::Address, failure::IdempotentMethod, request::RequestView},
+    engine::{address::Address, failure::IdempotentMethod, filter::HeaderEdits, request::RequestView},
     measure::FastPathOutcome,
 };
 
@@ -64,6 +64,20 @@ impl Request {
         self.seen.host.map(|field| field.value(bytes)).unwrap_or_default()
     }
 
+    /// Writes what passes of the head anew, with these changes.
+    pub(super) fn edit(
+        &self,
+        bytes: &mut [u8],
+        limits: &Limits,
+        edits: &HeaderEdits,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FastPathOutcome> {
+        out.clear();
+        read(bytes, limits, &Scope::default(), &mut HeaderMap::new(), out, |name| edit::replaces(edits, name))?;
+        write_own([edits], out);
+        Ok(())
+    }
+
     /// Writes what the proxy says itself, and the end.
     pub(super) fn finish(&self, bytes: &[u8], origin: &Origin, believed: Option<&Whence>, out: &mut Vec<u8>) {
         let chain = believed.map_or(origin.client(), |whence| &whence.chain);
@@ -81,7 +95,7 @@ impl Request {
 }
 
 /// Reads the request at the front of `bytes` and writes what passes of its head into `out`; the fields that rules look at
-/// go into `fields` as well. None while its head is not whole; its body may not be. The names of its fields are left in lower
+/// go into `fields` as well. Hidden are fields that mean nothing to the proxy. None while its head is not whole; its body may not be. The names of its fields are left in lower
 /// case.
 ///
 /// # Errors
@@ -92,6 +106,7 @@ pub(super) fn read(
     scope: &Scope,
     fields: &mut HeaderMap,
     out: &mut Vec<u8>,
+    is_hidden: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Request>, FastPathOutcome> {
     let Some(line) = first_line(bytes)? else { return Ok(None) };
     let mut seen = Seen::default();
@@ -115,7 +130,9 @@ pub(super) fn read(
             fields.append(name, value);
         }
         let part = field::part_of(name);
-        if part == Part::Field || seen.takes(part, bytes, field)? {
+        if is_hidden(name) {
+            passage.leave(out, bytes, field);
+        } else if part == Part::Field || seen.takes(part, bytes, field)? {
             passage.pass(out, bytes, field);
         } else {
             passage.leave(out, bytes, field);

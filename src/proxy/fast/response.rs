@@ -7,14 +7,14 @@ use http::StatusCode;
 
 use super::{
     super::{
-        cookie, headers,
+        cookie, edit, headers,
         http1::{self, Decoder, Malformed},
     },
     field::{self, Part},
-    scan::{self, Field, Passage, Step, line_end, put},
+    scan::{self, Field, Passage, Step, line_end, put, write_own},
 };
 use crate::engine::{
-    filter::Scheme,
+    filter::{HeaderEdits, Scheme},
     sticky::{StickyId, StickyRule},
 };
 
@@ -32,6 +32,14 @@ pub(super) struct Asked<'r> {
     pub(super) hand_out: Option<(&'r StickyRule, StickyId)>,
     /// How the client came in.
     pub(super) scheme: Scheme,
+    /// What is changed, one after the other.
+    pub(super) edits: [Option<&'r HeaderEdits>; 2],
+}
+
+impl Asked<'_> {
+    fn replaces(&self, name: &[u8]) -> bool {
+        self.edits.iter().flatten().any(|edits| edit::replaces(edits, name))
+    }
 }
 
 /// A response head that was whole.
@@ -68,13 +76,14 @@ pub(super) fn rewrite(bytes: &mut [u8], asked: Asked<'_>, out: &mut Vec<u8>) -> 
     write_status(status, out);
     let can_chunk = !asked.by_head && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let start = out.len();
-    let Some((mut facts, length)) = pass_fields(bytes, line.length, can_chunk, out, |_| false)? else {
+    let Some((mut facts, length)) = pass_fields(bytes, line.length, can_chunk, out, |name| asked.replaces(name))?
+    else {
         return Ok(None);
     };
     if facts.nominates {
         out.truncate(start);
         let said = bytes[line.length..length].to_vec();
-        pass_fields(bytes, line.length, can_chunk, out, |name| is_nominated(name, &said))?;
+        pass_fields(bytes, line.length, can_chunk, out, |name| asked.replaces(name) || is_nominated(name, &said))?;
     }
     let fields = &bytes[line.length..length];
     let (body, keeps_alive) = facts.frame(bytes, fields, status, line.is_http_11, asked.by_head)?;
@@ -314,6 +323,9 @@ struct Framed<'w> {
 impl Framed<'_> {
     fn write_end(&self, out: &mut Vec<u8>) {
         self.framing(out);
+        if self.asked.edits != [None; 2] {
+            write_own(self.asked.edits.into_iter().flatten(), out);
+        }
         if let Some((rule, id)) = self.asked.hand_out.filter(|_| !self.facts.is_shared)
             && let Some(cookie) = cookie::to_hand_out(rule, id, self.asked.scheme)
         {

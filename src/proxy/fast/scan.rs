@@ -1,6 +1,11 @@
 //! Takes the head of an HTTP/1 message apart where it lies, in one pass, and puts its names in lower case on the way.
 //! Takes and refuses what httparse does, which the ordinary path reads heads with: the tests hold it against that.
 
+use http::HeaderMap;
+
+use super::super::edit;
+use crate::engine::filter::HeaderEdits;
+
 /// One field of a head: where its parts are among the head's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
@@ -172,6 +177,15 @@ impl Passage {
 pub(super) fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
     for part in parts {
         out.extend_from_slice(part);
+    }
+}
+
+/// The fields that these changes, one after the other, put into a head that has none of their names.
+pub(super) fn write_own<'e>(edits: impl IntoIterator<Item = &'e HeaderEdits>, out: &mut Vec<u8>) {
+    let mut own = HeaderMap::new();
+    edits.into_iter().for_each(|edits| edit::headers(&mut own, edits));
+    for (name, value) in &own {
+        put(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
     }
 }
 

@@ -4,11 +4,15 @@
 
 use http::{HeaderName, header};
 
+use super::{
+    super::headers,
+    field::{self, Part},
+};
 use crate::{
     engine::{
         assign::{Cohort, ForceRule, HeaderRoute},
         endpoint::{Endpoint, UpstreamHttp},
-        filter::{BothWays, Rewrite, RouteFilters},
+        filter::{BothWays, HeaderEdits, Rewrite, RouteFilters},
         route::{Action, Route, RouteMatch},
         sticky::{StickyBy, StickyRule},
         table::{ServiceTable, Table, VersionTable},
@@ -102,7 +106,8 @@ fn understands_route(route: &Route) -> bool {
     let RouteFilters { headers, rewrite, cors, mirror } = filters;
     let Rewrite { host, path } = rewrite;
     matches!(action, Action::Forward(_))
-        && is_empty(headers)
+        && understands_edits(&headers.request)
+        && understands_edits(&headers.response)
         && host.is_none()
         && path.is_none()
         && cors.is_none()
@@ -139,12 +144,24 @@ fn understands_force(rule: &ForceRule) -> bool {
 
 fn understands_version(version: &VersionTable) -> bool {
     let VersionTable { name: _, role: _, weight: _, endpoints, http, upstream: _, filters } = version;
-    is_empty(filters) && *http == UpstreamHttp::H1 && endpoints.iter().all(understands_endpoint)
+    let BothWays { request, response } = &**filters;
+    // A head is written before its version is chosen.
+    request.is_empty()
+        && understands_edits(response)
+        && *http == UpstreamHttp::H1
+        && endpoints.iter().all(understands_endpoint)
 }
 
-fn is_empty(edits: &BothWays) -> bool {
-    let BothWays { request, response } = edits;
-    request.is_empty() && response.is_empty()
+/// Fields that mean something to the proxy are changed by the ordinary path.
+fn understands_edits(edits: &HeaderEdits) -> bool {
+    let HeaderEdits { set, add, remove } = edits;
+    let names = set.iter().chain(add).map(|(name, _)| name).chain(remove);
+    let means_nothing = |name: &HeaderName| match field::part_of(name.as_str().as_bytes()) {
+        Part::Field => *name != header::VIA,
+        Part::Claim => !headers::is_claim(name.as_str().as_bytes()),
+        _ => false,
+    };
+    names.into_iter().all(means_nothing)
 }
 
 fn understands_endpoint(endpoint: &Endpoint) -> bool {

@@ -67,6 +67,41 @@ routes:
 }
 
 #[tokio::test]
+async fn fields_are_changed_over_both_paths_in_the_same_way() {
+    let file = "services:
+  web:
+    versions:
+      v1: { endpoints: ['http://V1'], filters: { responseHeaders: { set: { x-version: v1, x-b: gone }, remove: [x-frame-options, x-c] } } }
+      v2: { endpoints: ['http://V2'], filters: { responseHeaders: { add: { x-version: [v2, canary], x-seen: three }, remove: [etag] } } }
+    stable: v1
+    canary: v2
+    assign: { force: { header: x-canary } }
+    steps: [100%]
+routes:
+  - match: [{ path: { prefix: /f } }, { path: { prefix: /last } }]
+    filters:
+      requestHeaders: { set: { x-edge: serin, x-lang: none }, add: { x-seen: [one, two], x-a: more }, remove: [x-group, user-agent, x-user] }
+      responseHeaders: { set: { x-frame-options: DENY, x-up: '2' }, add: { set-cookie: a=b, x-seen: [one, two] }, remove: [server, x-a] }
+    service: web
+  - { match: [{ path: { prefix: /api } }], filters: { requestHeaders: { remove: [via] }, responseHeaders: { set: { cache-control: no-store } } }, service: web }
+  - { service: web, filters: { requestHeaders: { remove: [x-lang] } } }
+";
+    let mut all = cases("filters", file);
+    for told in TOLD.iter().filter(|told| told.bytes.len() < 400) {
+        all.push(Case {
+            name: format!("filters: {}", told.name),
+            asked: b"GET /f HTTP/1.1\r\nHost: t\r\nX-A: 1\r\nX-Lang: de\r\nUser-Agent: x\r\nX-Seen:zero\r\n\r\n"
+                .to_vec(),
+            told: Some((expand(told.bytes), told.then)),
+            file: Some(file.to_owned()),
+        });
+    }
+    let count = all.len() as u64;
+    let served = compare(all, |_, _| {}).await;
+    assert!(served >= count, "the fast path served {served} requests of {count} cases");
+}
+
+#[tokio::test]
 async fn who_is_told_apart_goes_to_one_version_over_both_paths() {
     let by = |sticky: &str| service(&format!("    canary: v2\n    assign: {{ {sticky} }}\n    steps: [50%]\n"));
     let rules =
