@@ -174,7 +174,7 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
 async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
     let note = Note::begin(&conn, &mut request);
     if note.is_some() {
-        (*conn.note.borrow_mut()).clone_from(&note);
+        conn.note_next(note.clone());
     }
     let forwarded = {
         let forwarding = pin!(forward(&conn, request));
@@ -274,6 +274,11 @@ impl Conn {
     /// Whether a TLS handshake is what is waited for.
     pub(super) fn is_in_handshake(&self, is: bool) {
         self.stage.set(if is { Stage::Handshake } else { Stage::Opening });
+    }
+
+    /// The note of the request that begins next.
+    pub(super) fn note_next(&self, note: Option<Rc<Note>>) {
+        *self.note.borrow_mut() = note;
     }
 
     /// Counts a request as under way on this connection until the guard is dropped. False when the worker has too many.

@@ -5,6 +5,7 @@ use std::{future::poll_fn, task::Poll};
 
 use super::{
     super::{
+        access::Note,
         connection::StreamGuard,
         deadline::{Coarse, Deadline},
         error::{self, Failure, REASON_HEADER},
@@ -22,6 +23,7 @@ use super::{
     response::{Asked, Head},
     scan::put,
     spare::Desk,
+    withdraw_note,
 };
 use crate::engine::{
     failure::{self, Attempted, Condition, Trouble},
@@ -39,14 +41,17 @@ pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
     let Desk { request, response, answer, .. } = &mut client.desk;
     let [request, response, answer] = [request, response, answer].map(std::mem::take);
     let mut exchange = Exchange { worker, deadline, timeouts, end, way, claims, traits, request, response, answer };
-    let answered = exchange.run(client, choice).await;
+    let answered = exchange.run(client, choice, &stream).await;
     exchange.deadline.disarm();
     stream.waits_for_upstream(false);
     let delivered = match answered {
         Ok(arrival) => exchange.pass_on(client, arrival, &stream).await,
-        Err(Stop::Failed(outcome, failure)) => exchange.tell(client, outcome, &failure).await,
+        Err(Stop::Failed(outcome, failure)) => exchange.tell(client, outcome, &failure, &stream).await,
         Err(Stop::Gone) => Err(Cut),
-        Err(Stop::Leave) => return Next::Leave,
+        Err(Stop::Leave) => {
+            withdraw_note(&stream);
+            return Next::Leave;
+        }
     };
     let Exchange { traits, request, mut response, mut answer, .. } = exchange;
     let desk = &mut client.desk;
@@ -113,7 +118,7 @@ enum Waited {
 
 impl Exchange<'_> {
     /// Makes attempts until one is the answer: more of them at the same version, or one at stable in the canary's place.
-    async fn run(&mut self, client: &mut Client<'_>, choice: Choice) -> Result<Arrival, Stop> {
+    async fn run(&mut self, client: &mut Client<'_>, choice: Choice, stream: &StreamGuard) -> Result<Arrival, Stop> {
         choice.count_request();
         let mut candidate = Candidate::new(choice);
         let mut retries = 0;
@@ -127,7 +132,7 @@ impl Exchange<'_> {
             if matches!(link, Err(NoLink::Gone)) {
                 return Err(Stop::Gone);
             }
-            let (outcome, end) = self.attempt(client, link, candidate.settle()).await?;
+            let (outcome, end) = self.attempt(client, link, candidate.settle(), stream).await?;
             let trouble = match &end {
                 Ok((_, head)) => Trouble::Answered(head.status),
                 Err(missed) => Trouble::Missed(missed.condition),
@@ -183,6 +188,7 @@ impl Exchange<'_> {
         client: &mut Client<'_>,
         mut link: Result<Link, NoLink>,
         mut outcome: Outcome,
+        stream: &StreamGuard,
     ) -> Result<(Outcome, Result<(Link, Head), Missed>), Stop> {
         let mut is_first = true;
         loop {
@@ -195,7 +201,7 @@ impl Exchange<'_> {
                 }
                 Err(NoLink::Gone) => return Err(Stop::Gone),
             };
-            let unanswered = match self.head(client, &mut sent, &outcome).await {
+            let unanswered = match self.head(client, &mut sent, &outcome, stream).await {
                 Waited::Answered(Ok(head)) => {
                     outcome.answered(head.status, None);
                     if let Some(status) = head.grpc_status(&sent.bytes) {
@@ -236,7 +242,13 @@ impl Exchange<'_> {
     }
 
     /// Sends the request and waits for the response head.
-    async fn head(&mut self, client: &mut Client<'_>, link: &mut Link, outcome: &Outcome) -> Waited {
+    async fn head(
+        &mut self,
+        client: &mut Client<'_>,
+        link: &mut Link,
+        outcome: &Outcome,
+        stream: &StreamGuard,
+    ) -> Waited {
         let Self { worker, deadline, traits, way, request, answer, .. } = self;
         let choice = outcome.choice();
         let hand_out = choice.service().sticky.as_ref().zip(choice.hand_out);
@@ -244,7 +256,14 @@ impl Exchange<'_> {
             .map(|edits| edits.map(|edits| &edits.response).filter(|edits| !edits.is_empty()));
         poll_fn(|cx| {
             let closes = traits.closes || client.conn.takes_no_more();
-            let asked = Asked { by_head: traits.is_head, closes, hand_out, scheme: traits.scheme, edits };
+            let asked = Asked {
+                by_head: traits.is_head,
+                closes,
+                hand_out,
+                scheme: traits.scheme,
+                edits,
+                id: stream.note().map(Note::id),
+            };
             if let Poll::Ready(answered) = link.poll_answer(cx, worker, request, asked, answer) {
                 traits.closes = closes;
                 return Poll::Ready(Waited::Answered(answered));
@@ -263,7 +282,11 @@ impl Exchange<'_> {
         if head.status == 101 {
             self.response = link.into_room(self.worker);
             let failure = Failure::malformed("101 to a request that asked for no upgrade");
-            return self.tell(client, outcome, &failure).await;
+            return self.tell(client, outcome, &failure, stream).await;
+        }
+        if let Some(note) = stream.note() {
+            note.routed(outcome.choice());
+            note.told(head.status, head.reason(&link.bytes));
         }
         let mut relay = Relay {
             worker: self.worker,
@@ -292,7 +315,17 @@ impl Exchange<'_> {
     }
 
     /// Says that the version failed.
-    async fn tell(&mut self, client: &mut Client<'_>, outcome: Outcome, failure: &Failure) -> Result<(), Cut> {
+    async fn tell(
+        &mut self,
+        client: &mut Client<'_>,
+        outcome: Outcome,
+        failure: &Failure,
+        stream: &StreamGuard,
+    ) -> Result<(), Cut> {
+        if let Some(note) = stream.note() {
+            note.routed(outcome.choice());
+            note.told(failure.status.as_u16(), Some(failure.ending.as_str().as_bytes()));
+        }
         outcome.choice().log_failure(failure.ending, &failure.cause);
         outcome.failed(failure.ending, failure.status.as_u16());
         self.traits.closes |= client.conn.takes_no_more();
@@ -305,6 +338,11 @@ impl Exchange<'_> {
         put(answer, &[b"content-type: text/plain; charset=utf-8\r\n"]);
         put(answer, &[REASON_HEADER.as_str().as_bytes(), b": ", failure.ending.as_str().as_bytes()]);
         put(answer, &[b"\r\ncontent-length: ", (text.len() + 1).to_string().as_bytes(), b"\r\n"]);
+        if let Some(note) = stream.note() {
+            put(answer, &[b"x-request-id: ", note.id().as_bytes(), b"\r\n"]);
+            note.sent(if self.traits.is_head { 0 } else { text.len() + 1 });
+            note.ended();
+        }
         put(answer, if self.traits.closes { &[b"connection: close\r\n\r\n"] } else { &[b"\r\n"] });
         if !self.traits.is_head {
             put(answer, &[text.as_bytes(), b"\n"]);

@@ -1,7 +1,7 @@
-//! The fast path: HTTP/1.1 requests that need nothing special, in plain or within TLS, passed on head to head without a map of their fields,
-//! with what the ordinary path ([`super::forward`]) records, chooses, waits for and answers. It begins every connection
-//! and may leave it with its unread bytes at any request, but never once a version was drawn for it: a second draw would
-//! make the shares wrong. A connection that it has left does not come back.
+//! The fast path: HTTP/1.1 requests that need nothing special, in plain or within TLS, passed on head to head without a
+//! map of their fields, with what the ordinary path ([`super::forward`]) records, chooses, waits for and answers. It begins
+//! every connection and may leave it with its unread bytes at any request, but never once a version was drawn for it: a
+//! second draw would make the shares wrong. A connection that it has left does not come back.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ mod understand;
 pub(super) use spare::Spare;
 pub(super) use understand::{Scope, understands_listener};
 
-use self::{client::Client, spare::Desk};
+use self::{client::Client, request::Logged, scan::put, spare::Desk};
 use super::{
     believe,
     connection::{Conn, StreamGuard},
@@ -155,7 +155,8 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     }
     out.clear();
     fields.clear();
-    let Some(request) = request::read(inbox, conn.limits(), scope, fields, out, |_| false)? else {
+    let log = if conn.access().is_some() { Logged::Yes } else { Logged::No };
+    let Some(request) = request::read(inbox, conn.limits(), scope, log, fields, out, |_| false)? else {
         return Ok(Read::Part);
     };
     if inbox.len() < request.whole() {
@@ -174,12 +175,20 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     let at = service.filter(|&at| scope.has_service(at) && way.is_understood(scope)).ok_or(FastPathOutcome::Table)?;
     let service = routing.service(at).ok_or(FastPathOutcome::Table)?;
     let claims = Claims::of(service, &view);
+    let note = if log == Logged::Yes { request.note(conn, inbox, &view) } else { None };
     if let Some(edits) = way.edits().map(|edits| &edits.request).filter(|edits| !edits.is_empty()) {
-        request.edit(inbox, conn.limits(), edits, out)?;
+        request.edit(inbox, conn.limits(), log, edits, out)?;
+    }
+    if let Some(note) = &note {
+        put(out, &[b"x-request-id: ", note.id().as_bytes(), b"\r\n"]);
     }
     request.finish(inbox, origin, believed.as_ref(), out);
+    if note.is_some() {
+        conn.note_next(note);
+    }
     let (stream, has_room) = conn.begin_request();
     if !has_room {
+        withdraw_note(&stream);
         return Err(FastPathOutcome::Busy);
     }
     let assignment = split::assign(service, &claims, || worker.draw());
@@ -190,4 +199,11 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     client.watch_behind(whole);
     let traits = Traits { whole, is_head, method, scheme, closes };
     Ok(Read::Ready(Ready { stream, choice, way, claims, traits }))
+}
+
+/// The ordinary path begins another one.
+fn withdraw_note(stream: &StreamGuard) {
+    if let Some(note) = stream.note() {
+        note.withdraw();
+    }
 }

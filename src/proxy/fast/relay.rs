@@ -149,6 +149,9 @@ impl Relay<'_> {
                 Ok(Chunk::Piece { skip, length }) => {
                     let start = self.used + skip;
                     self.used = start + length;
+                    if let Some(note) = self.stream.note() {
+                        note.sent(length);
+                    }
                     if length <= COPIED_MAX {
                         self.copy(start..self.used);
                         continue;
@@ -216,6 +219,9 @@ impl Relay<'_> {
             self.answer.extend_from_slice(b"0\r\n\r\n");
         }
         self.is_whole = true;
+        if let Some(note) = self.stream.note() {
+            note.ended();
+        }
         if let Some(outcome) = self.outcome.take() {
             outcome.delivered();
         }

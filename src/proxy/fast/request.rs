@@ -1,12 +1,21 @@
 //! A request head in, the head for the upstream out, in one pass over its fields and without a map of them. Says what the
 //! ordinary path would say, field by field, or leaves the request to it: never refuses, never repairs.
 
-use std::io::Write as _;
+use std::{io::Write as _, rc::Rc};
 
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::{
-    super::{Limits, believe::Whence, check, edit, headers, http1, origin::Origin, view},
+    super::{
+        Limits,
+        access::{self, Asked, Note, REQUEST_ID},
+        believe::Whence,
+        check,
+        connection::Conn,
+        edit, headers, http1,
+        origin::Origin,
+        view,
+    },
     field::{self, Part},
     scan::{self, Field, Passage, Step, line_end, put, write_own},
     spare::SMALL,
@@ -19,6 +28,13 @@ use crate::{
 
 /// Most fields of a head; as in the ordinary path.
 const FIELDS_MAX: usize = 100;
+
+/// Whether requests are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Logged {
+    Yes,
+    No,
+}
 
 /// A request whose head is whole, and what it asks beside being passed on.
 #[derive(Debug)]
@@ -69,13 +85,22 @@ impl Request {
         &self,
         bytes: &mut [u8],
         limits: &Limits,
+        log: Logged,
         edits: &HeaderEdits,
         out: &mut Vec<u8>,
     ) -> Result<(), FastPathOutcome> {
         out.clear();
-        read(bytes, limits, &Scope::default(), &mut HeaderMap::new(), out, |name| edit::replaces(edits, name))?;
+        let is_hidden = |name: &[u8]| edit::replaces(edits, name);
+        read(bytes, limits, &Scope::default(), log, &mut HeaderMap::new(), out, is_hidden)?;
         write_own([edits], out);
         Ok(())
+    }
+
+    /// A note for the access log, if there is one.
+    pub(super) fn note(&self, conn: &Conn, bytes: &[u8], view: &RequestView<'_>) -> Option<Rc<Note>> {
+        let host = std::str::from_utf8(self.host(bytes)).unwrap_or_default();
+        let (path, fields, bytes_in) = (view.path, view.headers, self.seen.length);
+        Note::of(conn, &Asked { protocol: "HTTP/1.1", method: view.method, host, path, fields, bytes_in })
     }
 
     /// Writes what the proxy says itself, and the end.
@@ -104,6 +129,7 @@ pub(super) fn read(
     bytes: &mut [u8],
     limits: &Limits,
     scope: &Scope,
+    log: Logged,
     fields: &mut HeaderMap,
     out: &mut Vec<u8>,
     is_hidden: impl Fn(&[u8]) -> bool,
@@ -125,12 +151,16 @@ pub(super) fn read(
             return Err(FastPathOutcome::Size);
         }
         let name = field.name(bytes);
-        if let Some(name) = scope.looked_at(name) {
-            let value = HeaderValue::from_bytes(field.value(bytes)).map_err(|_| FastPathOutcome::Malformed)?;
+        let is_logged = log == Logged::Yes && access::is_logged(name);
+        if is_logged || scope.looks_at(name) {
+            let (name, value) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(field.value(bytes)));
+            let (Ok(name), Ok(value)) = (name, value) else { return Err(FastPathOutcome::Malformed) };
             fields.append(name, value);
         }
+        // The upstream gets an id that we say.
+        let is_said = is_logged && name == REQUEST_ID.as_str().as_bytes();
         let part = field::part_of(name);
-        if is_hidden(name) {
+        if is_said || is_hidden(name) {
             passage.leave(out, bytes, field);
         } else if part == Part::Field || seen.takes(part, bytes, field)? {
             passage.pass(out, bytes, field);

@@ -3,11 +3,14 @@
 
 use std::io::Write as _;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 use super::{
     super::{
-        cookie, edit, headers,
+        access::REQUEST_ID,
+        cookie, edit,
+        error::REASON_HEADER,
+        headers,
         http1::{self, Decoder, Malformed},
     },
     field::{self, Part},
@@ -34,11 +37,14 @@ pub(super) struct Asked<'r> {
     pub(super) scheme: Scheme,
     /// What is changed, one after the other.
     pub(super) edits: [Option<&'r HeaderEdits>; 2],
+    /// The request's id, where it has one.
+    pub(super) id: Option<&'r HeaderValue>,
 }
 
 impl Asked<'_> {
     fn replaces(&self, name: &[u8]) -> bool {
-        self.edits.iter().flatten().any(|edits| edit::replaces(edits, name))
+        let is_said = self.id.is_some() && name == REQUEST_ID.as_str().as_bytes();
+        is_said || self.edits.iter().flatten().any(|edits| edit::replaces(edits, name))
     }
 }
 
@@ -58,9 +64,15 @@ pub(super) struct Head {
     /// It says, here or in its trailers, how a call ended.
     pub(super) is_grpc: bool,
     grpc_status: Option<Field>,
+    reason: Option<Field>,
 }
 
 impl Head {
+    /// The reason that another proxy of ours gives, if it made the answer.
+    pub(super) fn reason<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        self.reason.map(|field| field.value(bytes))
+    }
+
     /// How the call ended, if the head of a gRPC answer says that.
     pub(super) fn grpc_status<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         self.grpc_status.filter(|_| self.is_grpc).map(|field| field.value(bytes))
@@ -98,6 +110,7 @@ pub(super) fn rewrite(bytes: &mut [u8], asked: Asked<'_>, out: &mut Vec<u8>) -> 
         may_be_silent: facts.kind.is_some_and(|kind| kind != headers::AnswerKind::Plain),
         is_grpc: facts.kind == Some(headers::AnswerKind::Grpc),
         grpc_status: facts.grpc_status,
+        reason: facts.reason,
     }))
 }
 
@@ -210,6 +223,7 @@ struct Facts {
     nominates: bool,
     kind: Option<headers::AnswerKind>,
     grpc_status: Option<Field>,
+    reason: Option<Field>,
     is_shared: bool,
     /// Where in what is written the names of trailers belong.
     trailer_at: Option<usize>,
@@ -219,7 +233,11 @@ impl Facts {
     fn note(&mut self, part: Part, bytes: &[u8], field: Field) {
         let value = field.value(bytes);
         match part {
-            Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Claim | Part::Trailer => {}
+            Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Trailer => {}
+            Part::Claim if field.name(bytes) == REASON_HEADER.as_str().as_bytes() => {
+                self.reason.get_or_insert(field);
+            }
+            Part::Claim => {}
             Part::Connection => {
                 for option in tokens(value) {
                     if option.eq_ignore_ascii_case(b"close") {
@@ -323,6 +341,9 @@ struct Framed<'w> {
 impl Framed<'_> {
     fn write_end(&self, out: &mut Vec<u8>) {
         self.framing(out);
+        if let Some(id) = self.asked.id {
+            put(out, &[b"x-request-id: ", id.as_bytes(), b"\r\n"]);
+        }
         if self.asked.edits != [None; 2] {
             write_own(self.asked.edits.into_iter().flatten(), out);
         }

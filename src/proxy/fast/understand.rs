@@ -5,7 +5,7 @@
 use http::{HeaderName, header};
 
 use super::{
-    super::headers,
+    super::{access::REQUEST_ID, headers},
     field::{self, Part},
 };
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
 /// Whether connections of this listener may begin on the fast path.
 pub(in crate::proxy) fn understands_listener(settings: &ListenerSettings) -> bool {
     // Who the client is was said before the first request: by its socket, by a PROXY header, or by a handshake.
-    let ListenerSettings { limits: _, protocols: _, proxy_protocol: _, tls: _, access_log, fast_path } = settings;
-    *fast_path && access_log.is_none()
+    let ListenerSettings { limits: _, protocols: _, proxy_protocol: _, tls: _, access_log: _, fast_path } = settings;
+    *fast_path
 }
 
 /// What of a table is understood. A request is left to the ordinary path before it is drawn for a version: it would be drawn
@@ -73,9 +73,9 @@ impl Scope {
         !self.services.contains(&true)
     }
 
-    /// The field of this name, if a rule looks at it.
-    pub(super) fn looked_at(&self, name: &[u8]) -> Option<&HeaderName> {
-        self.looked_at.iter().find(|one| one.as_str().as_bytes() == name)
+    /// Whether a rule looks at fields of this name, which is in lower case.
+    pub(super) fn looks_at(&self, name: &[u8]) -> bool {
+        self.looked_at.iter().any(|one| one.as_str().as_bytes() == name)
     }
 }
 
@@ -158,7 +158,7 @@ fn understands_edits(edits: &HeaderEdits) -> bool {
     let names = set.iter().chain(add).map(|(name, _)| name).chain(remove);
     let means_nothing = |name: &HeaderName| match field::part_of(name.as_str().as_bytes()) {
         Part::Field => *name != header::VIA,
-        Part::Claim => !headers::is_claim(name.as_str().as_bytes()),
+        Part::Claim => *name != REQUEST_ID && !headers::is_claim(name.as_str().as_bytes()),
         _ => false,
     };
     names.into_iter().all(means_nothing)
