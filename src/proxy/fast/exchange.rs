@@ -27,6 +27,7 @@ use super::{
 };
 use crate::engine::{
     failure::{self, Attempted, Condition, Trouble},
+    names::Role,
     split::Claims,
     table::Timeouts,
 };
@@ -40,13 +41,26 @@ pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
     let end = worker.ticks.in_future(timeouts.request);
     let Desk { request, response, answer, .. } = &mut client.desk;
     let [request, response, answer] = [request, response, answer].map(std::mem::take);
-    let mut exchange = Exchange { worker, deadline, timeouts, end, way, claims, traits, request, response, answer };
+    let mut exchange = Exchange {
+        worker,
+        deadline,
+        timeouts,
+        end,
+        way,
+        claims,
+        traits,
+        request,
+        response,
+        answer,
+        link: None,
+        outcome: None,
+    };
     let answered = exchange.run(client, choice, &stream).await;
     exchange.deadline.disarm();
     stream.waits_for_upstream(false);
     let delivered = match answered {
-        Ok(arrival) => exchange.pass_on(client, arrival, &stream).await,
-        Err(Stop::Failed(outcome, failure)) => exchange.tell(client, outcome, &failure, &stream).await,
+        Ok(head) => exchange.pass_on(client, head, &stream).await,
+        Err(Stop::Failed(failure)) => exchange.tell(client, &failure, &stream).await,
         Err(Stop::Gone) => Err(Cut),
         Err(Stop::Leave) => {
             withdraw_note(&stream);
@@ -81,20 +95,16 @@ pub(super) struct Exchange<'w> {
     pub(super) response: Vec<u8>,
     /// For the client.
     answer: Vec<u8>,
-}
-
-/// A response head, what it came over, and what it is to the version.
-#[derive(Debug)]
-struct Arrival {
-    link: Link,
-    head: Head,
-    outcome: Outcome,
+    /// Of the attempt under way: what it goes over, and what it is to the version. They stay here, since to hand them on
+    /// costs more than to look for them.
+    pub(super) link: Option<Link>,
+    outcome: Option<Outcome>,
 }
 
 /// Why there is none.
 #[derive(Debug)]
 enum Stop {
-    Failed(Outcome, Failure),
+    Failed(Failure),
     /// The client has.
     Gone,
     /// The ordinary path has to serve it.
@@ -118,67 +128,70 @@ enum Waited {
 
 impl Exchange<'_> {
     /// Makes attempts until one is the answer: more of them at the same version, or one at stable in the canary's place.
-    async fn run(&mut self, client: &mut Client<'_>, choice: Choice, stream: &StreamGuard) -> Result<Arrival, Stop> {
+    async fn run(&mut self, client: &mut Client<'_>, choice: Choice, stream: &StreamGuard) -> Result<Head, Stop> {
         choice.count_request();
         let mut candidate = Candidate::new(choice);
         let mut retries = 0;
         loop {
             let is_further = candidate.is_further();
-            let link = self.link(client, &mut candidate.choice, Connections::Any, is_further).await;
-            if matches!(link, Err(NoLink::Leave)) && !is_further {
+            let reached = self.reach(client, &mut candidate.choice, Connections::Any, is_further).await;
+            if matches!(reached, Err(NoLink::Leave)) && !is_further {
                 candidate.withdraw();
                 return Err(Stop::Leave);
             }
-            if matches!(link, Err(NoLink::Gone)) {
+            if matches!(reached, Err(NoLink::Gone)) {
                 return Err(Stop::Gone);
             }
-            let (outcome, end) = self.attempt(client, link, candidate.settle(), stream).await?;
+            let outcome = self.outcome.insert(candidate.settle());
+            let role = outcome.choice().version().role;
+            let end = self.attempt(client, reached, stream).await?;
             let trouble = match &end {
-                Ok((_, head)) => Trouble::Answered(head.status),
+                Ok(head) => Trouble::Answered(head.status),
                 Err(missed) => Trouble::Missed(missed.condition),
             };
-            let next = self.after(&outcome, trouble, retries);
-            let choice = match next {
-                failure::Next::Done => None,
-                failure::Next::Retry => Some(outcome.choice().elsewhere()),
-                failure::Next::Rescue | failure::Next::FallBack => outcome.choice().of_stable(&self.worker.routing()),
-            };
-            let Some(choice) = choice else {
-                return match end {
-                    Ok((link, head)) => Ok(Arrival { link, head, outcome }),
-                    Err(missed) => Err(Stop::Failed(outcome, missed.failure)),
-                };
+            let Some((next, choice)) = self.after(trouble, role, retries) else {
+                return end.map_err(|missed| Stop::Failed(missed.failure));
             };
             retries = if next == failure::Next::Retry { retries + 1 } else { 0 };
-            let routed = match end {
-                Ok((mut link, head)) => {
-                    link.discard(&head, &self.request);
-                    self.take_room_of(link);
-                    outcome.superseded(None)
+            let Some(outcome) = self.outcome.take() else { return Err(Stop::Gone) };
+            let ending = match end {
+                Ok(head) => {
+                    if let Some(link) = &mut self.link {
+                        link.discard(&head, &self.request);
+                    }
+                    None
                 }
                 Err(Missed { failure, .. }) => {
                     outcome.choice().log_failure(failure.ending, &failure.cause);
-                    outcome.superseded(Some(failure.ending))
+                    Some(failure.ending)
                 }
             };
-            candidate = Candidate::again(choice, routed);
+            self.leave_link();
+            candidate = Candidate::again(choice, outcome.superseded(ending));
             candidate.count(next);
         }
     }
 
-    fn after(&self, outcome: &Outcome, trouble: Trouble, retries: u32) -> failure::Next {
-        let choice = outcome.choice();
+    /// What follows an attempt, and where; none when it is the answer.
+    fn after(&self, trouble: Trouble, role: Role, retries: u32) -> Option<(failure::Next, Choice)> {
+        let choice = self.outcome.as_ref()?.choice();
         let service = choice.service();
         let attempted = Attempted {
             trouble,
-            role: choice.version().role,
+            role,
             method: self.traits.method,
             can_repeat: self.worker.ticks.now() < self.end,
             retries,
             has_another_endpoint: choice.has_another_endpoint(),
         };
         let retry = self.way.retry(service);
-        failure::next(&service.failure, &retry, attempted, || choice.may_retry(retry.budget))
+        let next = failure::next(&service.failure, &retry, attempted, || choice.may_retry(retry.budget));
+        let choice = match next {
+            failure::Next::Done => None,
+            failure::Next::Retry => Some(choice.elsewhere()),
+            failure::Next::Rescue | failure::Next::FallBack => choice.of_stable(&self.worker.routing()),
+        };
+        choice.map(|choice| (next, choice))
     }
 
     /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream had closed,
@@ -186,70 +199,69 @@ impl Exchange<'_> {
     async fn attempt(
         &mut self,
         client: &mut Client<'_>,
-        mut link: Result<Link, NoLink>,
-        mut outcome: Outcome,
+        mut reached: Result<(), NoLink>,
         stream: &StreamGuard,
-    ) -> Result<(Outcome, Result<(Link, Head), Missed>), Stop> {
+    ) -> Result<Result<Head, Missed>, Stop> {
         let mut is_first = true;
         loop {
-            let mut sent = match link {
-                Ok(link) => link,
-                Err(NoLink::Failed(failure)) => return Ok((outcome, Err(Missed::connection(failure)))),
+            match reached {
+                Ok(()) => {}
+                Err(NoLink::Failed(failure)) => return Ok(Err(Missed::connection(failure))),
                 Err(NoLink::Leave) => {
                     let failure = Failure::malformed("the version is spoken to in another way now");
-                    return Ok((outcome, Err(Missed::connection(failure))));
+                    return Ok(Err(Missed::connection(failure)));
                 }
                 Err(NoLink::Gone) => return Err(Stop::Gone),
-            };
-            let unanswered = match self.head(client, &mut sent, &outcome, stream).await {
+            }
+            let waited = self.head(client, stream).await;
+            let (Some(link), Some(outcome)) = (&self.link, &mut self.outcome) else { return Err(Stop::Gone) };
+            let unanswered = match waited {
                 Waited::Answered(Ok(head)) => {
                     outcome.answered(head.status, None);
-                    if let Some(status) = head.grpc_status(&sent.bytes) {
+                    if let Some(status) = head.grpc_status(&link.bytes) {
                         outcome.grpc_status(status);
                     }
-                    return Ok((outcome, Ok((sent, head))));
+                    return Ok(Ok(head));
                 }
                 Waited::Answered(Err(unanswered)) => unanswered,
                 Waited::TooLong => {
-                    let missed = Missed { failure: Failure::no_head_in_time(), condition: Condition::Timeout };
-                    return Ok((outcome, Err(missed)));
+                    let (failure, condition) = (Failure::no_head_in_time(), Condition::Timeout);
+                    return Ok(Err(Missed { failure, condition }));
                 }
                 Waited::Gone => return Err(Stop::Gone),
             };
-            let may_be_stale = sent.is_reused && self.traits.method.is_some();
-            self.take_room_of(sent);
+            let may_be_stale = link.is_reused && self.traits.method.is_some();
             let error = UpstreamError::Http1(unanswered.error);
             let failure = Failure::of_attempt(&error);
             let repeats = unanswered.unsent || (may_be_stale && error::is_stale_connection(&error));
             if !is_first || !repeats {
-                return Ok((outcome, Err(Missed { failure, condition: error::condition_of(&error) })));
+                return Ok(Err(Missed { failure, condition: error::condition_of(&error) }));
             }
             is_first = false;
             let mut choice = outcome.choice().clone();
-            link = self.link(client, &mut choice, Connections::New, true).await;
-            if link.is_ok() && !choice.is_same_as(outcome.choice()) {
-                let routed = outcome.superseded(Some(failure.ending));
-                outcome = Candidate::again(choice, routed).settle();
+            self.leave_link();
+            reached = self.reach(client, &mut choice, Connections::New, true).await;
+            let Some(mut outcome) = self.outcome.take() else { return Err(Stop::Gone) };
+            if reached.is_ok() && !choice.is_same_as(outcome.choice()) {
+                outcome = Candidate::again(choice, outcome.superseded(Some(failure.ending))).settle();
             }
             outcome.sending();
+            self.outcome = Some(outcome);
         }
     }
 
-    /// Takes the buffer back that a link read into.
-    fn take_room_of(&mut self, link: Link) {
-        self.response = link.into_room(self.worker);
-        self.response.clear();
+    /// Lets go of the link, and takes back the buffer that it read into.
+    fn leave_link(&mut self) {
+        if let Some(link) = self.link.take() {
+            self.response = link.into_room(self.worker);
+            self.response.clear();
+        }
     }
 
     /// Sends the request and waits for the response head.
-    async fn head(
-        &mut self,
-        client: &mut Client<'_>,
-        link: &mut Link,
-        outcome: &Outcome,
-        stream: &StreamGuard,
-    ) -> Waited {
-        let Self { worker, deadline, traits, way, request, answer, .. } = self;
+    async fn head(&mut self, client: &mut Client<'_>, stream: &StreamGuard) -> Waited {
+        let Self { worker, deadline, traits, way, request, answer, link, outcome, .. } = self;
+        let (Some(link), Some(outcome)) = (link, outcome) else { return Waited::Gone };
         let choice = outcome.choice();
         let hand_out = choice.service().sticky.as_ref().zip(choice.hand_out);
         let edits = [way.edits(), Some(&*choice.version().filters)]
@@ -277,28 +289,28 @@ impl Exchange<'_> {
     }
 
     /// The answer as the client gets it.
-    async fn pass_on(&mut self, client: &mut Client<'_>, arrival: Arrival, stream: &StreamGuard) -> Result<(), Cut> {
-        let Arrival { link, head, outcome } = arrival;
+    async fn pass_on(&mut self, client: &mut Client<'_>, head: Head, stream: &StreamGuard) -> Result<(), Cut> {
         if head.status == 101 {
-            self.response = link.into_room(self.worker);
             let failure = Failure::malformed("101 to a request that asked for no upgrade");
-            return self.tell(client, outcome, &failure, stream).await;
+            return self.tell(client, &failure, stream).await;
         }
-        if let Some(note) = stream.note() {
+        let Self { worker, request, deadline, timeouts, answer, link, outcome, .. } = self;
+        let Some(link) = link else { return Err(Cut) };
+        if let (Some(note), Some(outcome)) = (stream.note(), &outcome) {
             note.routed(outcome.choice());
             note.told(head.status, head.reason(&link.bytes));
         }
         let mut relay = Relay {
-            worker: self.worker,
-            request: &self.request,
+            worker,
+            request,
             used: head.length,
             link,
             head,
-            silence: &self.deadline,
-            silence_max: self.timeouts.idle,
+            silence: deadline,
+            silence_max: timeouts.idle,
             stream,
-            outcome: Some(outcome),
-            answer: std::mem::take(&mut self.answer),
+            outcome,
+            answer,
             written: 0,
             piece: 0..0,
             end: b"",
@@ -308,20 +320,14 @@ impl Exchange<'_> {
         };
         relay.take();
         let delivered = poll_fn(|cx| relay.poll(cx, client)).await;
-        let Relay { link, answer, .. } = relay;
-        self.response = link.into_room(self.worker);
-        self.answer = answer;
+        self.leave_link();
         delivered
     }
 
     /// Says that the version failed.
-    async fn tell(
-        &mut self,
-        client: &mut Client<'_>,
-        outcome: Outcome,
-        failure: &Failure,
-        stream: &StreamGuard,
-    ) -> Result<(), Cut> {
+    async fn tell(&mut self, client: &mut Client<'_>, failure: &Failure, stream: &StreamGuard) -> Result<(), Cut> {
+        self.leave_link();
+        let Some(outcome) = self.outcome.take() else { return Err(Cut) };
         if let Some(note) = stream.note() {
             note.routed(outcome.choice());
             note.told(failure.status.as_u16(), Some(failure.ending.as_str().as_bytes()));

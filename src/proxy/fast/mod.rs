@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use bytes::BytesMut;
+use http::HeaderMap;
 
 mod client;
 mod exchange;
@@ -22,12 +23,18 @@ mod understand;
 pub(super) use spare::Spare;
 pub(super) use understand::{Scope, understands_listener};
 
-use self::{client::Client, request::Logged, scan::put, spare::Desk};
+use self::{
+    client::Client,
+    request::{Logged, Request},
+    scan::put,
+    spare::Desk,
+};
 use super::{
-    believe,
+    access::Note,
+    believe::{self, Whence},
     connection::{Conn, StreamGuard},
     http1::may_end_after,
-    routing::Choice,
+    routing::{Choice, Routing},
     transport::Transport,
     way::Way,
 };
@@ -162,27 +169,21 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     if inbox.len() < request.whole() {
         return Ok(Read::Head);
     }
-    let origin = conn.origin();
-    let believed = believe::whence(fields, &routing.table.trusted, origin.peer().ip(), origin.scheme());
-    let address = believed.as_ref().map_or(origin.address(), |whence| whence.client);
-    let scheme = believed.as_ref().map_or(origin.scheme(), |whence| whence.scheme);
-    let view = request.view(inbox, fields, address);
-    if origin.is_misdirected(view.host) {
-        return Err(FastPathOutcome::Host);
-    }
-    // What no route takes is refused by the ordinary path.
-    let (way, service) = routing.way(&view).ok_or(FastPathOutcome::Table)?;
-    let at = service.filter(|&at| scope.has_service(at) && way.is_understood(scope)).ok_or(FastPathOutcome::Table)?;
-    let service = routing.service(at).ok_or(FastPathOutcome::Table)?;
-    let claims = Claims::of(service, &view);
-    let note = if log == Logged::Yes { request.note(conn, inbox, &view) } else { None };
+    let Told { way, service: at, claims, believed, note } =
+        if scope.is_plain() && log == Logged::No && !conn.origin().is_tls() {
+            Told::default()
+        } else {
+            Told::of(conn, &routing, &request, inbox, fields)?
+        };
+    let service = routing.service(at).filter(|_| scope.has_service(at)).ok_or(FastPathOutcome::Table)?;
     if let Some(edits) = way.edits().map(|edits| &edits.request).filter(|edits| !edits.is_empty()) {
         request.edit(inbox, conn.limits(), log, edits, out)?;
     }
     if let Some(note) = &note {
         put(out, &[b"x-request-id: ", note.id().as_bytes(), b"\r\n"]);
     }
-    request.finish(inbox, origin, believed.as_ref(), out);
+    request.finish(inbox, conn.origin(), believed.as_ref(), out);
+    let scheme = believed.map_or(conn.origin().scheme(), |whence| whence.scheme);
     if note.is_some() {
         conn.note_next(note);
     }
@@ -199,6 +200,42 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
     client.watch_behind(whole);
     let traits = Traits { whole, is_head, method, scheme, closes };
     Ok(Read::Ready(Ready { stream, choice, way, claims, traits }))
+}
+
+/// What a request told of itself.
+#[derive(Debug, Default)]
+struct Told {
+    way: Way,
+    /// Its index.
+    service: usize,
+    claims: Claims,
+    /// Where it came from, if that is believed.
+    believed: Option<Whence>,
+    note: Option<Rc<Note>>,
+}
+
+impl Told {
+    fn of(
+        conn: &Conn,
+        routing: &Routing,
+        request: &Request,
+        bytes: &[u8],
+        fields: &HeaderMap,
+    ) -> Result<Self, FastPathOutcome> {
+        let origin = conn.origin();
+        let believed = believe::whence(fields, &routing.table.trusted, origin.peer().ip(), origin.scheme());
+        let address = believed.as_ref().map_or(origin.address(), |whence| whence.client);
+        let view = request.view(bytes, fields, address);
+        if origin.is_misdirected(view.host) {
+            return Err(FastPathOutcome::Host);
+        }
+        // What no route takes is refused by the ordinary path.
+        let (way, service) = routing.way(&view).ok_or(FastPathOutcome::Table)?;
+        let understood = service.filter(|&at| routing.fast.has_service(at) && way.is_understood(&routing.fast));
+        let service = understood.ok_or(FastPathOutcome::Table)?;
+        let claims = Claims::of(routing.service(service).ok_or(FastPathOutcome::Table)?, &view);
+        Ok(Self { way, service, claims, believed, note: request.note(conn, bytes, &view) })
+    }
 }
 
 /// The ordinary path begins another one.

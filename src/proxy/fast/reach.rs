@@ -35,20 +35,20 @@ impl Exchange<'_> {
     /// A connection to the chosen version. The table may change while one is waited for: the choice is looked at again
     /// at the last moment, so that nothing reaches a version after its weight was taken away. A request that was charged
     /// to a version already goes to stable then.
-    pub(super) async fn link(
+    pub(super) async fn reach(
         &mut self,
         client: &mut Client<'_>,
         choice: &mut Choice,
         connections: Connections,
         is_further: bool,
-    ) -> Result<Link, NoLink> {
+    ) -> Result<(), NoLink> {
         self.begin_attempt();
         // The table that chose has been looked at just now.
         if connections == Connections::Any
             && !is_further
             && let Some(lease) = choice.pool().checkout()
         {
-            return Link::new(lease, &mut self.response).ok_or(NoLink::Leave);
+            return self.go_over(lease);
         }
         // In a box: connections are opened rarely, and every waiting task would have room for it.
         Box::pin(self.connect(client, choice, connections, is_further)).await
@@ -60,7 +60,7 @@ impl Exchange<'_> {
         choice: &mut Choice,
         connections: Connections,
         is_further: bool,
-    ) -> Result<Link, NoLink> {
+    ) -> Result<(), NoLink> {
         loop {
             let pooled = if connections == Connections::Any { choice.pool().checkout() } else { None };
             let lease = match pooled {
@@ -69,7 +69,7 @@ impl Exchange<'_> {
             };
             let routing = self.worker.routing();
             if choice.holds_under(&routing) || matches!(lease, Err(NoLink::Gone)) {
-                return lease.and_then(|lease| Link::new(lease, &mut self.response).ok_or(NoLink::Leave));
+                return lease.and_then(|lease| self.go_over(lease));
             }
             lease.map(Lease::give_back).unwrap_or_default();
             let again = if is_further { choice.of_stable(&routing) } else { self.choose_again(choice, &routing)? };
@@ -77,6 +77,11 @@ impl Exchange<'_> {
             *choice = again.ok_or_else(gone)?;
             self.begin_attempt();
         }
+    }
+
+    fn go_over(&mut self, lease: Lease) -> Result<(), NoLink> {
+        self.link = Link::new(lease, &mut self.response);
+        if self.link.is_some() { Ok(()) } else { Err(NoLink::Leave) }
     }
 
     async fn open(&self, client: &mut Client<'_>, choice: &mut Choice) -> Result<Lease, NoLink> {

@@ -34,7 +34,7 @@ pub(super) struct Cut;
 #[derive(Debug)]
 pub(super) struct Relay<'r> {
     pub(super) worker: &'r Worker,
-    pub(super) link: Link,
+    pub(super) link: &'r mut Link,
     pub(super) request: &'r [u8],
     pub(super) head: Head,
     /// Its silence is measured by this.
@@ -42,9 +42,9 @@ pub(super) struct Relay<'r> {
     /// How long it may last.
     pub(super) silence_max: Duration,
     pub(super) stream: &'r StreamGuard,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: &'r mut Option<Outcome>,
     /// What is to be written from here: the client's head, and small pieces.
-    pub(super) answer: Vec<u8>,
+    pub(super) answer: &'r mut Vec<u8>,
     pub(super) written: usize,
     /// What is to be written of the link's bytes, behind the answer.
     pub(super) piece: Range<usize>,
@@ -192,7 +192,7 @@ impl Relay<'_> {
         let trailers = &mut self.link.bytes[trailers];
         trailers.make_ascii_lowercase();
         let status = scan::fields(trailers).find(|(name, _)| *name == GRPC_STATUS.as_bytes());
-        if let (Some(outcome), Some((_, status))) = (&mut self.outcome, status) {
+        if let (Some(outcome), Some((_, status))) = (&mut *self.outcome, status) {
             outcome.grpc_status(status);
         }
     }

@@ -17,7 +17,7 @@ use super::{
         view,
     },
     field::{self, Part},
-    scan::{self, Field, Passage, Step, line_end, put, write_own},
+    scan::{self, Field, Passage, Step, Value, line_end, put, write_own},
     spare::SMALL,
     understand::Scope,
 };
@@ -77,7 +77,7 @@ impl Request {
     }
 
     fn host<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        self.seen.host.map(|field| field.value(bytes)).unwrap_or_default()
+        self.seen.host.map(|host| host.of(bytes)).unwrap_or_default()
     }
 
     /// Writes what passes of the head anew, with these changes.
@@ -153,7 +153,7 @@ pub(super) fn read(
         let name = field.name(bytes);
         let is_logged = log == Logged::Yes && access::is_logged(name);
         if is_logged || scope.looks_at(name) {
-            let (name, value) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(field.value(bytes)));
+            let (name, value) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(field.value().of(bytes)));
             let (Ok(name), Ok(value)) = (name, value) else { return Err(FastPathOutcome::Malformed) };
             fields.append(name, value);
         }
@@ -241,7 +241,7 @@ fn first_line(bytes: &[u8]) -> Result<Option<FirstLine>, FastPathOutcome> {
 /// What of the fields was about more than being passed on.
 #[derive(Debug, Default)]
 struct Seen {
-    host: Option<Field>,
+    host: Option<Value>,
     length: Option<u64>,
     closes: bool,
     has_cookie: bool,
@@ -250,7 +250,7 @@ struct Seen {
 impl Seen {
     /// Notes what a field says; whether it passes as it is.
     fn takes(&mut self, part: Part, bytes: &[u8], field: Field) -> Result<bool, FastPathOutcome> {
-        let value = field.value(bytes);
+        let value = field.value().of(bytes);
         match part {
             Part::Field | Part::Trailer | Part::Kind | Part::Caching | Part::CallEnd => {}
             Part::Host => self.note_host(bytes, field)?,
@@ -285,8 +285,8 @@ impl Seen {
 
     /// One host, and a valid one.
     fn note_host(&mut self, bytes: &[u8], field: Field) -> Result<(), FastPathOutcome> {
-        let is_first = self.host.replace(field).is_none();
-        if is_first && check::is_host(field.value(bytes)) { Ok(()) } else { Err(FastPathOutcome::Host) }
+        let is_first = self.host.replace(field.value()).is_none();
+        if is_first && check::is_host(field.value().of(bytes)) { Ok(()) } else { Err(FastPathOutcome::Host) }
     }
 }
 

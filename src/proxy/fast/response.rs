@@ -14,7 +14,7 @@ use super::{
         http1::{self, Decoder, Malformed},
     },
     field::{self, Part},
-    scan::{self, Field, Passage, Step, line_end, put, write_own},
+    scan::{self, Field, Passage, Step, Value, line_end, put, write_own},
 };
 use crate::engine::{
     filter::{HeaderEdits, Scheme},
@@ -63,19 +63,19 @@ pub(super) struct Head {
     pub(super) may_be_silent: bool,
     /// It says, here or in its trailers, how a call ended.
     pub(super) is_grpc: bool,
-    grpc_status: Option<Field>,
-    reason: Option<Field>,
+    grpc_status: Option<Value>,
+    reason: Option<Value>,
 }
 
 impl Head {
     /// The reason that another proxy of ours gives, if it made the answer.
     pub(super) fn reason<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        self.reason.map(|field| field.value(bytes))
+        self.reason.map(|reason| reason.of(bytes))
     }
 
     /// How the call ended, if the head of a gRPC answer says that.
     pub(super) fn grpc_status<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        self.grpc_status.filter(|_| self.is_grpc).map(|field| field.value(bytes))
+        self.grpc_status.filter(|_| self.is_grpc).map(|status| status.of(bytes))
     }
 }
 
@@ -212,7 +212,7 @@ fn pass_fields(
 #[expect(clippy::struct_excessive_bools, reason = "each is what one field says, independent of the others")]
 struct Facts {
     lengths: usize,
-    first_length: Option<Field>,
+    first_length: Option<Value>,
     /// The length, where one is said.
     length: Option<u64>,
     codings: usize,
@@ -222,8 +222,8 @@ struct Facts {
     /// `Connection` names fields that are about this hop.
     nominates: bool,
     kind: Option<headers::AnswerKind>,
-    grpc_status: Option<Field>,
-    reason: Option<Field>,
+    grpc_status: Option<Value>,
+    reason: Option<Value>,
     is_shared: bool,
     /// Where in what is written the names of trailers belong.
     trailer_at: Option<usize>,
@@ -231,11 +231,11 @@ struct Facts {
 
 impl Facts {
     fn note(&mut self, part: Part, bytes: &[u8], field: Field) {
-        let value = field.value(bytes);
+        let value = field.value().of(bytes);
         match part {
             Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Trailer => {}
             Part::Claim if field.name(bytes) == REASON_HEADER.as_str().as_bytes() => {
-                self.reason.get_or_insert(field);
+                self.reason.get_or_insert(field.value());
             }
             Part::Claim => {}
             Part::Connection => {
@@ -254,14 +254,14 @@ impl Facts {
                 self.is_chunked = self.codings == 1 && value.eq_ignore_ascii_case(b"chunked");
             }
             Part::Length => {
-                self.first_length.get_or_insert(field);
+                self.first_length.get_or_insert(field.value());
                 self.lengths += 1;
             }
             Part::Kind => {
                 self.kind.get_or_insert_with(|| headers::AnswerKind::of_type(value));
             }
             Part::CallEnd => {
-                self.grpc_status.get_or_insert(field);
+                self.grpc_status.get_or_insert(field.value());
             }
             Part::Caching => self.is_shared |= cookie::is_for_shared_caches(value),
         }
@@ -314,7 +314,7 @@ impl Facts {
 
     /// The length as it was said first.
     fn said_length<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        self.first_length.map(|field| field.value(bytes))
+        self.first_length.map(|length| length.of(bytes))
     }
 }
 

@@ -11,11 +11,24 @@ use crate::engine::filter::HeaderEdits;
 pub(super) struct Field {
     start: usize,
     name_end: usize,
-    value: (usize, usize),
+    value: Value,
     /// Behind its line end.
     end: usize,
     /// Its line is written as we write it: `name: value` and CRLF.
     is_usual: bool,
+}
+
+/// Where a value is among the head's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Value {
+    from: usize,
+    until: usize,
+}
+
+impl Value {
+    pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.from..self.until]
+    }
 }
 
 /// What comes next in a head.
@@ -36,8 +49,8 @@ impl Field {
     }
 
     /// Without blanks around it.
-    pub(super) fn value(self, bytes: &[u8]) -> &[u8] {
-        &bytes[self.value.0..self.value.1]
+    pub(super) fn value(self) -> Value {
+        self.value
     }
 
     /// Where the next one begins.
@@ -49,12 +62,12 @@ impl Field {
 /// Reads the line at `start`.
 pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
     let Some(name_end) = name_end(bytes, start) else { return Step::Partial };
-    match bytes[name_end] {
-        b':' if name_end > start => {}
-        b'\r' | b'\n' if name_end == start => return line_end(bytes, start).map_or_else(|step| step, Step::End),
-        _ => return Step::Malformed,
+    if bytes[name_end] != b':' || name_end == start {
+        let is_end = name_end == start && matches!(bytes[start], b'\r' | b'\n');
+        return if is_end { line_end(bytes, start).map_or_else(|step| step, Step::End) } else { Step::Malformed };
     }
     let mut from = name_end + 1;
+    let is_usual = bytes.get(from) == Some(&b' ');
     while bytes.get(from).is_some_and(is_blank) {
         from += 1;
     }
@@ -67,8 +80,8 @@ pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
     while until > from && is_blank(&bytes[until - 1]) {
         until -= 1;
     }
-    let is_usual = bytes[name_end + 1] == b' ' && from == name_end + 2 && end == until + 2 && bytes[until] == b'\r';
-    Step::Field(Field { start, name_end, value: (from, until), end, is_usual })
+    let is_usual = is_usual && from == name_end + 2 && until == stop && end == stop + 2;
+    Step::Field(Field { start, name_end, value: Value { from, until }, end, is_usual })
 }
 
 /// The fields of a head that was read to its end, from behind its first line.
@@ -89,12 +102,13 @@ pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<usize, Step> {
     }
 }
 
+/// Of each byte of a word.
+const EACH: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = EACH * 0x80;
+
 /// The first byte from `at` on that is no text, which ends at one that is not allowed or at a line end.
 pub(super) fn text_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = EACH * 0x80;
-    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*eight);
+    while let Some(word) = word_at(bytes, at) {
         // The upper bit of bytes under a blank, and of DEL. Borrows can mark more, but only behind the first.
         let control = word.wrapping_sub(EACH * 0x20) & !word & HIGH;
         let gap = word ^ (EACH * 0x7f);
@@ -114,16 +128,41 @@ pub(super) fn text_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     bytes.get(at..)?.iter().position(|b| !is_text(b)).map(|more| at + more)
 }
 
-/// Behind the name that begins at `start`, which is put in lower case.
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|eight| u64::from_le_bytes(*eight))
+}
+
+/// Behind the name that begins at `start`, which is put in lower case: words of letters at once, what is between them one by
+/// one.
 fn name_end(bytes: &mut [u8], start: usize) -> Option<usize> {
-    for (at, byte) in bytes.get_mut(start..)?.iter_mut().enumerate() {
+    let mut at = start;
+    loop {
+        if let Some(word) = word_at(bytes, at) {
+            // Bytes of ASCII have room for both sums; others are no letters by `word` itself.
+            let folded = (word | (EACH * 0x20)) & !HIGH;
+            let from_a = folded + EACH * u64::from(0x80 - b'a');
+            let beyond_z = folded + EACH * u64::from(0x7f - b'z');
+            let letters = from_a & !beyond_z & !word & HIGH;
+            // All before the first byte that is no letter.
+            let other = letters ^ HIGH;
+            let before = other.wrapping_sub(1) & !other;
+            let upper = letters & (!word << 2) & before;
+            if upper != 0 {
+                bytes[at..at + 8].copy_from_slice(&(word | (upper >> 2)).to_le_bytes());
+            }
+            at += other.trailing_zeros() as usize / 8;
+            if other == 0 {
+                continue;
+            }
+        }
+        let byte = bytes.get_mut(at)?;
         let lower = NAME[usize::from(*byte)];
         if lower == 0 {
-            return Some(start + at);
+            return Some(at);
         }
         *byte = lower;
+        at += 1;
     }
-    None
 }
 
 fn is_blank(byte: &u8) -> bool {
@@ -158,7 +197,7 @@ impl Passage {
     pub(super) fn pass(&mut self, out: &mut Vec<u8>, bytes: &[u8], field: Field) {
         if !field.is_usual {
             self.leave(out, bytes, field);
-            put(out, &[field.name(bytes), b": ", field.value(bytes), b"\r\n"]);
+            put(out, &[field.name(bytes), b": ", field.value().of(bytes), b"\r\n"]);
         }
     }
 
@@ -217,7 +256,7 @@ mod tests {
             match step(&mut bytes, at) {
                 Step::Field(field) => {
                     let name = String::from_utf8(field.name(&bytes).to_vec()).unwrap();
-                    fields.push((name, field.value(&bytes).to_vec()));
+                    fields.push((name, field.value().of(&bytes).to_vec()));
                     at = field.end;
                 }
                 Step::End(length) => {

@@ -36,6 +36,8 @@ pub(in crate::proxy) struct Scope {
     routes: Vec<bool>,
     /// The fields that rules look at.
     looked_at: Vec<HeaderName>,
+    /// Whether no request is told from another by anything.
+    is_plain: bool,
 }
 
 impl Scope {
@@ -54,6 +56,7 @@ impl Scope {
         Self {
             services: services.iter().map(understands_service).collect(),
             routes: routes.all().iter().map(understands_route).collect(),
+            is_plain: routes.is_empty() && trusted.is_empty() && services.iter().all(is_plain),
             looked_at,
         }
     }
@@ -73,10 +76,20 @@ impl Scope {
         !self.services.contains(&true)
     }
 
+    /// Whether no request is told from another by anything: no route, no rule.
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     /// Whether a rule looks at fields of this name, which is in lower case.
     pub(super) fn looks_at(&self, name: &[u8]) -> bool {
         self.looked_at.iter().any(|one| one.as_str().as_bytes() == name)
     }
+}
+
+fn is_plain(service: &ServiceTable) -> bool {
+    let ServiceTable { force, header_routes, cohorts, sticky, .. } = service;
+    force.is_none() && header_routes.is_empty() && cohorts.is_empty() && sticky.is_none()
 }
 
 fn looks_of_route(route: &Route, into: &mut Vec<HeaderName>) {
