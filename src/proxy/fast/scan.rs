@@ -74,7 +74,7 @@ pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
     let Some(stop) = text_end(bytes, from) else { return Step::Partial };
     let end = match line_end(bytes, stop) {
         Ok(end) => end,
-        Err(step) => return step,
+        Err(unfinished) => return unfinished,
     };
     let mut until = stop;
     while until > from && is_blank(&bytes[until - 1]) {
