@@ -111,6 +111,7 @@ fn leave(client: Client<'_>, why: FastPathOutcome) -> BytesMut {
 
 /// What there is of a request.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 enum Read {
     /// All.
     Ready(Ready),
@@ -177,7 +178,7 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
         };
     let service = routing.service(at).filter(|_| scope.has_service(at)).ok_or(FastPathOutcome::Table)?;
     if let Some(edits) = way.edits().map(|edits| &edits.request).filter(|edits| !edits.is_empty()) {
-        request.edit(inbox, conn.limits(), log, edits, out)?;
+        request::read_edited(inbox, conn.limits(), log, edits, out)?;
     }
     if let Some(note) = &note {
         put(out, &[b"x-request-id: ", note.id().as_bytes(), b"\r\n"]);

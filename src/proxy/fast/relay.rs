@@ -12,6 +12,7 @@ use super::{
         connection::StreamGuard,
         deadline::Deadline,
         error::Causes,
+        headers::AnswerKind,
         http1::{self, Chunk, Decoder},
         outcome::{GRPC_STATUS, Outcome},
         worker::Worker,
@@ -135,7 +136,7 @@ impl Relay<'_> {
         if self.silence.poll_passed(cx).is_pending() {
             return false;
         }
-        if let Some(outcome) = self.outcome.take_if(|_| self.head.may_be_silent) {
+        if let Some(outcome) = self.outcome.take_if(|_| self.head.kind != AnswerKind::Plain) {
             outcome.delivered();
         }
         self.fail("the response body stood still for too long");
@@ -186,7 +187,7 @@ impl Relay<'_> {
 
     /// Of a gRPC answer they say how the call ended.
     fn look_at_trailers(&mut self, trailers: Range<usize>) {
-        if !self.head.is_grpc {
+        if self.head.kind != AnswerKind::Grpc {
             return;
         }
         let trailers = &mut self.link.bytes[trailers];

@@ -80,22 +80,6 @@ impl Request {
         self.seen.host.map(|host| host.of(bytes)).unwrap_or_default()
     }
 
-    /// Writes what passes of the head anew, with these changes.
-    pub(super) fn edit(
-        &self,
-        bytes: &mut [u8],
-        limits: &Limits,
-        log: Logged,
-        edits: &HeaderEdits,
-        out: &mut Vec<u8>,
-    ) -> Result<(), FastPathOutcome> {
-        out.clear();
-        let is_hidden = |name: &[u8]| edit::replaces(edits, name);
-        read(bytes, limits, &Scope::default(), log, &mut HeaderMap::new(), out, is_hidden)?;
-        write_own([edits], out);
-        Ok(())
-    }
-
     /// A note for the access log, if there is one.
     pub(super) fn note(&self, conn: &Conn, bytes: &[u8], view: &RequestView<'_>) -> Option<Rc<Note>> {
         let host = std::str::from_utf8(self.host(bytes)).unwrap_or_default();
@@ -180,6 +164,24 @@ pub(super) fn read(
         return Err(FastPathOutcome::Body);
     }
     Ok(Some(Request { head, body, line, seen }))
+}
+
+/// Writes what passes of a head that was read into `out` anew, with these changes.
+///
+/// # Errors
+/// Those of [`read`].
+pub(super) fn read_edited(
+    bytes: &mut [u8],
+    limits: &Limits,
+    log: Logged,
+    edits: &HeaderEdits,
+    out: &mut Vec<u8>,
+) -> Result<(), FastPathOutcome> {
+    out.clear();
+    let is_hidden = |name: &[u8]| edit::replaces(edits, name);
+    read(bytes, limits, &Scope::default(), log, &mut HeaderMap::new(), out, is_hidden)?;
+    write_own([edits], out);
+    Ok(())
 }
 
 /// What the first line of a request says that matters here.

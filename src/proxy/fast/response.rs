@@ -59,10 +59,7 @@ pub(super) struct Head {
     pub(super) chunks: bool,
     /// The upstream's connection may serve another request.
     pub(super) keeps_alive: bool,
-    /// A stream that may say nothing for as long as nothing happens.
-    pub(super) may_be_silent: bool,
-    /// It says, here or in its trailers, how a call ended.
-    pub(super) is_grpc: bool,
+    pub(super) kind: headers::AnswerKind,
     grpc_status: Option<Value>,
     reason: Option<Value>,
 }
@@ -75,7 +72,7 @@ impl Head {
 
     /// How the call ended, if the head of a gRPC answer says that.
     pub(super) fn grpc_status<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        self.grpc_status.filter(|_| self.is_grpc).map(|status| status.of(bytes))
+        self.grpc_status.filter(|_| self.kind == headers::AnswerKind::Grpc).map(|status| status.of(bytes))
     }
 }
 
@@ -107,8 +104,7 @@ pub(super) fn rewrite(bytes: &mut [u8], asked: Asked<'_>, out: &mut Vec<u8>) -> 
         chunks: !matches!(body, Decoder::Length(_)),
         body,
         keeps_alive,
-        may_be_silent: facts.kind.is_some_and(|kind| kind != headers::AnswerKind::Plain),
-        is_grpc: facts.kind == Some(headers::AnswerKind::Grpc),
+        kind: facts.kind.unwrap_or(headers::AnswerKind::Plain),
         grpc_status: facts.grpc_status,
         reason: facts.reason,
     }))
@@ -233,11 +229,10 @@ impl Facts {
     fn note(&mut self, part: Part, bytes: &[u8], field: Field) {
         let value = field.value().of(bytes);
         match part {
-            Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Trailer => {}
             Part::Claim if field.name(bytes) == REASON_HEADER.as_str().as_bytes() => {
                 self.reason.get_or_insert(field.value());
             }
-            Part::Claim => {}
+            Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Trailer | Part::Claim => {}
             Part::Connection => {
                 for option in tokens(value) {
                     if option.eq_ignore_ascii_case(b"close") {

@@ -68,7 +68,7 @@ pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
     }
     let mut from = name_end + 1;
     let is_usual = bytes.get(from) == Some(&b' ');
-    while bytes.get(from).is_some_and(is_blank) {
+    while bytes.get(from).is_some_and(|byte| is_blank(*byte)) {
         from += 1;
     }
     let Some(stop) = text_end(bytes, from) else { return Step::Partial };
@@ -77,7 +77,7 @@ pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
         Err(unfinished) => return unfinished,
     };
     let mut until = stop;
-    while until > from && is_blank(&bytes[until - 1]) {
+    while until > from && is_blank(bytes[until - 1]) {
         until -= 1;
     }
     let is_usual = is_usual && from == name_end + 2 && until == stop && end == stop + 2;
@@ -165,7 +165,7 @@ fn name_end(bytes: &mut [u8], start: usize) -> Option<usize> {
     }
 }
 
-fn is_blank(byte: &u8) -> bool {
+fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 

@@ -49,8 +49,12 @@ impl Scope {
             looked_at.extend(said.map(HeaderName::from_static));
             looked_at.push(header::FORWARDED);
         }
-        routes.all().iter().for_each(|route| looks_of_route(route, &mut looked_at));
-        services.iter().for_each(|service| looks_of_service(service, &mut looked_at));
+        for route in routes.all() {
+            looks_of_route(route, &mut looked_at);
+        }
+        for service in services {
+            looks_of_service(service, &mut looked_at);
+        }
         looked_at.sort_by(|one, other| one.as_str().cmp(other.as_str()));
         looked_at.dedup();
         Self {

@@ -81,6 +81,7 @@ impl Upload {
     }
 
     /// The half to write to, once all has been written.
+    #[expect(clippy::unnecessary_box_returns, reason = "it came in that box")]
     pub(super) fn into_writer(self) -> Box<Writer> {
         self.writer
     }

@@ -217,9 +217,8 @@ async fn over(fast_path: bool, case: &Case) -> (Seen, u64) {
     let mut got = Vec::new();
     let _reset = soon(client.read_to_end(&mut got)).await;
     let count = |ending: Ending| rig.endings("v1", ending) + 1_000 * rig.endings("v2", ending);
-    let all = || {
-        rig.hub.slots().iter().map(|slot| Ending::ALL.map(|of| slot.ending_total(of as usize))).flatten().sum::<u64>()
-    };
+    let all =
+        || rig.hub.slots().iter().flat_map(|slot| Ending::ALL.map(|of| slot.ending_total(of as usize))).sum::<u64>();
     let started = || rig.hub.slots().iter().map(|slot| slot.started_total()).sum::<u64>();
     eventually("all ended", || all() >= started()).await;
     let served = rig.hub.fast_path_total(FastPathOutcome::Served);
