@@ -62,26 +62,39 @@ impl Field {
 /// Reads the line at `start`.
 pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
     let Some(name_end) = name_end(bytes, start) else { return Step::Partial };
-    if bytes[name_end] != b':' || name_end == start {
+    if name_end == start || bytes[name_end] != b':' {
         let is_end = name_end == start && matches!(bytes[start], b'\r' | b'\n');
         return if is_end { line_end(bytes, start).map_or_else(|step| step, Step::End) } else { Step::Malformed };
     }
-    let mut from = name_end + 1;
-    let is_usual = bytes.get(from) == Some(&b' ');
-    while bytes.get(from).is_some_and(|byte| is_blank(*byte)) {
-        from += 1;
+    let from = name_end + 2;
+    let Some(stop) = text_end(bytes, name_end + 1) else { return Step::Partial };
+    // The blanks around the value are there as we write them, and none besides.
+    if bytes[name_end + 1] == b' '
+        && let Some([b'\r', b'\n']) = bytes[stop..].first_chunk()
+        && (stop == from || !(is_blank(bytes[from]) || is_blank(bytes[stop - 1])))
+    {
+        return Step::Field(Field {
+            start,
+            name_end,
+            value: Value { from, until: stop },
+            end: stop + 2,
+            is_usual: true,
+        });
     }
-    let Some(stop) = text_end(bytes, from) else { return Step::Partial };
+    unusual(bytes, start, name_end, stop)
+}
+
+/// The same where the line may be written in another way.
+#[cold]
+fn unusual(bytes: &[u8], start: usize, name_end: usize, stop: usize) -> Step {
     let end = match line_end(bytes, stop) {
         Ok(end) => end,
         Err(unfinished) => return unfinished,
     };
-    let mut until = stop;
-    while until > from && is_blank(bytes[until - 1]) {
-        until -= 1;
-    }
-    let is_usual = is_usual && from == name_end + 2 && until == stop && end == stop + 2;
-    Step::Field(Field { start, name_end, value: Value { from, until }, end, is_usual })
+    let blanks = |byte: &&u8| is_blank(**byte);
+    let from = name_end + 1 + bytes[name_end + 1..stop].iter().take_while(blanks).count();
+    let until = stop - bytes[from..stop].iter().rev().take_while(blanks).count();
+    Step::Field(Field { start, name_end, value: Value { from, until }, end, is_usual: false })
 }
 
 /// The fields of a head that was read to its end, from behind its first line.
@@ -132,27 +145,33 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|eight| u64::from_le_bytes(*eight))
 }
 
-/// Behind the name that begins at `start`, which is put in lower case: words of letters at once, what is between them one by
-/// one.
+/// Behind the name that begins at `start`, which is put in lower case: words of letters and hyphens at once, other bytes one
+/// by one.
 fn name_end(bytes: &mut [u8], start: usize) -> Option<usize> {
     let mut at = start;
     loop {
         if let Some(word) = word_at(bytes, at) {
-            // Bytes of ASCII have room for both sums; others are no letters by `word` itself.
+            // What is not ASCII is marked as other by `word` itself; ASCII leaves room for all three sums.
             let folded = (word | (EACH * 0x20)) & !HIGH;
             let from_a = folded + EACH * u64::from(0x80 - b'a');
             let beyond_z = folded + EACH * u64::from(0x7f - b'z');
-            let letters = from_a & !beyond_z & !word & HIGH;
-            // All before the first byte that is no letter.
-            let other = letters ^ HIGH;
+            let no_hyphen = (folded ^ (EACH * u64::from(b'-'))) + EACH * 0x7f;
+            // A carriage return would fold to a hyphen.
+            let hyphens = !no_hyphen & (word << 2);
+            let letters = from_a & !beyond_z;
+            let other = !((letters | hyphens) & !word) & HIGH;
+            // All before the first byte that is neither.
             let before = other.wrapping_sub(1) & !other;
-            let upper = letters & (!word << 2) & before;
+            let upper = letters & (!word << 2) & before & HIGH;
             if upper != 0 {
                 bytes[at..at + 8].copy_from_slice(&(word | (upper >> 2)).to_le_bytes());
             }
             at += other.trailing_zeros() as usize / 8;
             if other == 0 {
                 continue;
+            }
+            if bytes[at] == b':' {
+                return Some(at);
             }
         }
         let byte = bytes.get_mut(at)?;
