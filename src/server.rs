@@ -2,8 +2,13 @@
 //! Has no behaviour of its own.
 
 use std::{
-    io,
+    fs, io,
     net::{SocketAddr, TcpListener},
+    os::unix::{
+        fs::{FileTypeExt as _, PermissionsExt as _},
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -16,7 +21,7 @@ use crate::{
     admin::{self, AdminState},
     config::{
         Config,
-        settings::{Compat, Secret},
+        settings::{AdminAddress, Compat, Secret},
     },
     control::{
         driver::{self, Driver, Start},
@@ -42,7 +47,7 @@ const HELD_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Server {
     proxy: Proxy,
-    admin: SocketAddr,
+    admin: AdminAddress,
     handle: Handle,
     stop: watch::Sender<bool>,
     control: Option<JoinHandle<()>>,
@@ -55,7 +60,7 @@ pub enum StartError {
     #[error("cannot listen on {address} ({what}): {cause}{}", advice(.cause))]
     Listen {
         /// Where.
-        address: SocketAddr,
+        address: AdminAddress,
         /// For what.
         what: String,
         /// What the system says.
@@ -101,7 +106,7 @@ impl Server {
         let (driver, handle, publication) = Driver::start(Start { source, store, recovered, reader })?;
         let proxy = Proxy::start(listening, workers, publication.clone(), Arc::clone(&hub))?;
         let state = tokens.state(handle.clone(), Pages::of(&compat, &hub, &publication, &handle));
-        let admin = doors.admin.local_addr()?;
+        let admin = doors.admin.address()?;
         let (stop, stopped) = watch::channel(false);
         let control = thread::Builder::new()
             .name("control".to_owned())
@@ -119,7 +124,7 @@ impl Server {
         let proxy = Proxy::start(listening, workers, publication.clone(), Arc::clone(hub))?;
         let pages = Pages::of(&config.compat, hub, &publication, &handle);
         let (stop, stopped) = watch::channel(false);
-        let admin = config.admin.listen;
+        let admin = config.admin.listen.clone();
         let shown = handle.clone();
         let turn = async move |stopped: watch::Receiver<bool>| {
             let (store, recovered) = tokio::select! {
@@ -149,8 +154,8 @@ impl Server {
 
     /// Where the admin API answers.
     #[must_use]
-    pub const fn admin(&self) -> SocketAddr {
-        self.admin
+    pub const fn admin(&self) -> &AdminAddress {
+        &self.admin
     }
 
     /// A handle on the control plane.
@@ -193,7 +198,7 @@ fn bind_all(
                 Some(index) => proxy::Listening::inherit(spec, inherited.swap_remove(index)),
                 None => bind(spec),
             };
-            listening.map_err(|cause| StartError::Listen { address, what, cause })
+            listening.map_err(|cause| StartError::Listen { address: AdminAddress::Tcp(address), what, cause })
         })
         .collect();
     for socket in inherited {
@@ -212,13 +217,72 @@ fn inherited() -> Vec<TcpListener> {
 /// Where people and scripts come in.
 #[derive(Debug)]
 struct Doors {
-    admin: TcpListener,
+    admin: AdminDoor,
     metrics: Option<TcpListener>,
+}
+
+/// The admin listener, bound.
+#[derive(Debug)]
+enum AdminDoor {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl AdminDoor {
+    fn bind(address: &AdminAddress) -> Result<Self, StartError> {
+        match address {
+            AdminAddress::Tcp(address) => bind(*address, "admin").map(Self::Tcp),
+            AdminAddress::Unix(path) => {
+                let bound = bind_socket(path).map(|listener| Self::Unix(listener, path.clone()));
+                bound.map_err(|cause| StartError::Listen { address: address.clone(), what: "admin".to_owned(), cause })
+            }
+        }
+    }
+
+    fn address(&self) -> io::Result<AdminAddress> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(AdminAddress::Tcp),
+            Self::Unix(_, path) => Ok(AdminAddress::Unix(path.clone())),
+        }
+    }
+
+    fn open(self) -> io::Result<admin::Door> {
+        match self {
+            Self::Tcp(listener) => tokio::net::TcpListener::from_std(listener).map(admin::Door::Tcp),
+            Self::Unix(listener, _) => tokio::net::UnixListener::from_std(listener).map(admin::Door::Unix),
+        }
+    }
+}
+
+/// Binds a socket that only this user may open. It is made beside its place and moved there: nobody finds it before it is
+/// closed to others, and one that a dead process left is replaced. A socket that somebody answers at is not, and nothing
+/// that is no socket.
+fn bind_socket(path: &Path) -> io::Result<UnixListener> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "there is a file of that name, which is no socket",
+            ));
+        }
+        Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
+        _ => {}
+    }
+    let mut made = path.as_os_str().to_owned();
+    made.push(".new");
+    let made = PathBuf::from(made);
+    // What an attempt that broke off left.
+    let _ = fs::remove_file(&made);
+    let listener = UnixListener::bind(&made)?;
+    fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    fs::rename(&made, path)?;
+    Ok(listener)
 }
 
 impl Doors {
     fn bind(config: &Config) -> Result<Self, StartError> {
-        let admin = bind(config.admin.listen, "admin")?;
+        let admin = AdminDoor::bind(&config.admin.listen)?;
         let metrics = config.metrics.map(|address| bind(address, "metrics")).transpose()?;
         Ok(Self { admin, metrics })
     }
@@ -258,7 +322,7 @@ impl Tokens {
 
 fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, StartError> {
     let bound = TcpListener::bind(address).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-    bound.map_err(|cause| StartError::Listen { address, what: what.to_owned(), cause })
+    bound.map_err(|cause| StartError::Listen { address: AdminAddress::Tcp(address), what: what.to_owned(), cause })
 }
 
 fn advice(cause: &io::Error) -> &'static str {
@@ -283,6 +347,7 @@ fn page(hub: Arc<Hub>, publication: Publication, handle: Handle) -> Page {
                 loaded: config.loaded,
                 loads: config.loads,
                 failures: config.failures,
+                state_writable: handle.state_writable(),
             },
             notify: handle.deliveries().into_iter().map(totals_of).collect(),
             started,
@@ -348,7 +413,7 @@ async fn decide(driver: Driver, doors: Doors, state: AdminState, stopped: watch:
         tokio::spawn(async move { say(admin::serve_metrics(tokio_listener(metrics)?, state, stop).await) });
     }
     let stop = until(stopped.clone());
-    tokio::spawn(async move { say(admin::serve(tokio_listener(admin)?, state, stop).await) });
+    tokio::spawn(async move { say(admin::serve(say(admin.open())?, state, stop).await) });
     driver.run(until(stopped)).await;
 }
 

@@ -28,7 +28,8 @@ const OPEN_PATHS: [&str; 6] = ["/healthz", "/readyz", "/login", "/style.css", "/
 /// The rules of one listener.
 #[derive(Debug)]
 pub(super) struct Gate {
-    own: SocketAddr,
+    /// The listener's address; none of a Unix socket, which no browser reaches.
+    own: Option<SocketAddr>,
     read_token: Option<Secret>,
     write_token: Secret,
     pub(super) sessions: Sessions,
@@ -75,9 +76,10 @@ pub(super) fn wants_html(headers: &HeaderMap) -> bool {
 impl Gate {
     /// # Errors
     /// When the system gives no random numbers.
-    pub(super) fn new(own: SocketAddr, state: &AdminState) -> Result<Self, ring::error::Unspecified> {
+    pub(super) fn new(own: Option<SocketAddr>, state: &AdminState) -> Result<Self, ring::error::Unspecified> {
         let (read_token, write_token) = (state.read_token.clone(), state.write_token.clone());
-        Ok(Self { own, read_token, write_token, sessions: Sessions::new(own.port())?, failures: Failures::default() })
+        let sessions = Sessions::new(own.map_or(0, |own| own.port()))?;
+        Ok(Self { own, read_token, write_token, sessions, failures: Failures::default() })
     }
 
     /// Begins a session for whoever has a token; gives the `Set-Cookie`.
@@ -119,14 +121,19 @@ impl Gate {
         let name = host.host();
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
         let is_own = match bare.parse::<IpAddr>() {
-            Ok(ip) => ip == self.own.ip() || ip.is_loopback() || self.own.ip().is_unspecified(),
+            Ok(ip) => ip.is_loopback() || self.own.is_some_and(|own| ip == own.ip() || own.ip().is_unspecified()),
             Err(_) => name.eq_ignore_ascii_case("localhost"),
         };
         if is_own {
             return Ok(());
         }
         Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreignHost", format!("this is not `{name}`")).with_help(
-            format!("ask by address ({}) or as localhost; with admin.readToken set, any name is accepted", self.own),
+            match self.own {
+                Some(own) => {
+                    format!("ask by address ({own}) or as localhost; with admin.readToken set, any name is accepted")
+                }
+                None => "ask as localhost; with admin.readToken set, any name is accepted".to_owned(),
+            },
         ))
     }
 
@@ -219,7 +226,7 @@ mod tests {
 
     fn gate(read_token: Option<&str>) -> Gate {
         Gate {
-            own: "127.0.0.1:9900".parse().unwrap(),
+            own: Some("127.0.0.1:9900".parse().unwrap()),
             read_token: read_token.map(|token| Secret::new(token.to_owned())),
             write_token: Secret::new("write".to_owned()),
             sessions: Sessions::new(9900).unwrap(),

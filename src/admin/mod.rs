@@ -25,6 +25,8 @@ use axum::{
 };
 use tokio::{net::TcpListener, sync::watch};
 
+pub use server::Door;
+
 use crate::{config::settings::Secret, control::handle::Handle, publish::Publication};
 
 /// Largest request body.
@@ -61,16 +63,15 @@ impl fmt::Debug for AdminState {
 ///
 /// # Errors
 /// When the listener's own address cannot be read.
-pub async fn serve(
-    listener: TcpListener,
-    state: AdminState,
-    shutdown: impl Future<Output = ()> + Send,
-) -> std::io::Result<()> {
+pub async fn serve(door: Door, state: AdminState, shutdown: impl Future<Output = ()> + Send) -> std::io::Result<()> {
     let (going_down, closing) = watch::channel(false);
-    let gate =
-        gate::Gate::new(listener.local_addr()?, &state).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let own = match &door {
+        Door::Tcp(listener) => Some(listener.local_addr()?),
+        Door::Unix(_) => None,
+    };
+    let gate = gate::Gate::new(own, &state).map_err(|error| std::io::Error::other(error.to_string()))?;
     let router = full(state, Arc::new(gate), closing.clone());
-    server::serve(listener, router, shutdown, going_down, closing).await
+    server::serve(door, router, shutdown, going_down, closing).await
 }
 
 /// Serves only `/metrics`, `/healthz` and `/readyz`, to everybody who can connect, until `shutdown` is ready.
@@ -84,7 +85,7 @@ pub async fn serve_metrics(
 ) -> std::io::Result<()> {
     let (going_down, closing) = watch::channel(false);
     let router = finish(probes::routes().with_state(state));
-    server::serve(listener, router, shutdown, going_down, closing).await
+    server::serve(Door::Tcp(listener), router, shutdown, going_down, closing).await
 }
 
 /// The state as the handlers see it.

@@ -38,7 +38,8 @@ async fn healthy() -> &'static str {
     "ok\n"
 }
 
-/// It serves: a refused file leaves the last good one in force, so that is said but is no reason to take traffic away.
+/// It serves, whatever is behind it: while all endpoints are bad, nobody else would answer better. A refused file leaves the
+/// last good one in force, so that is said but is no reason to take traffic away.
 async fn ready(State(state): State<AdminState>) -> String {
     match state.handle.config().error {
         None => "ready\n".to_owned(),

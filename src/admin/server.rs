@@ -1,6 +1,6 @@
 //! Connections of the admin listener: bounded in number and in how long they may dawdle. Knows no route.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper::{
@@ -14,7 +14,8 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::{Semaphore, watch},
 };
 
@@ -27,8 +28,37 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// After a failed accept (no file descriptors left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Where connections come in.
+#[derive(Debug)]
+pub enum Door {
+    /// By a port.
+    Tcp(TcpListener),
+    /// By a Unix socket: whoever may open it.
+    Unix(UnixListener),
+}
+
+/// What came in.
+enum Came {
+    Tcp(TcpStream, IpAddr),
+    Unix(UnixStream),
+}
+
+impl Door {
+    async fn accept(&self) -> std::io::Result<Came> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, from) = listener.accept().await?;
+                // Small answers must not wait for the peer's acknowledgement; a socket that cannot do it still works.
+                let _ = stream.set_nodelay(true);
+                Ok(Came::Tcp(stream, from.ip()))
+            }
+            Self::Unix(listener) => Ok(Came::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
 pub(super) async fn serve(
-    listener: TcpListener,
+    door: Door,
     router: Router,
     shutdown: impl Future<Output = ()> + Send,
     going_down: watch::Sender<bool>,
@@ -40,17 +70,20 @@ pub(super) async fn serve(
         let accepted = async {
             // A place first: when all are taken, newcomers wait in the kernel's queue.
             let place = Arc::clone(&places).acquire_owned().await;
-            (listener.accept().await, place)
+            (door.accept().await, place)
         };
         let (accepted, place) = tokio::select! {
             accepted = accepted => accepted,
             () = &mut shutdown => break,
         };
         match accepted {
-            Ok((stream, from)) => {
-                let connection = connection(stream, Peer::Ip(from.ip()), router.clone(), closing.clone());
+            Ok(came) => {
+                let (router, closing) = (router.clone(), closing.clone());
                 tokio::spawn(async move {
-                    connection.await;
+                    match came {
+                        Came::Tcp(stream, from) => connection(stream, Peer::Ip(from), router, closing).await,
+                        Came::Unix(stream) => connection(stream, Peer::Local, router, closing).await,
+                    }
                     drop(place);
                 });
             }
@@ -60,7 +93,7 @@ pub(super) async fn serve(
             }
         }
     }
-    drop(listener);
+    drop(door);
     going_down.send_replace(true);
     let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
     // Whoever is not done by then is cut off with the process.
@@ -68,9 +101,12 @@ pub(super) async fn serve(
     Ok(())
 }
 
-async fn connection(stream: TcpStream, peer: Peer, router: Router, mut closing: watch::Receiver<bool>) {
-    // Small answers must not wait for the peer's acknowledgement; a socket that cannot do it still works.
-    let _ = stream.set_nodelay(true);
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    router: Router,
+    mut closing: watch::Receiver<bool>,
+) {
     let answers = TowerToHyperService::new(router);
     let answers = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 use crate::engine::{
     analysis::{ask::RunKind, measurement, run::AnalysisPhase},
     event::EventKind,
+    health::EndpointState,
     names::{Role, ServiceName, VersionName},
     time::Timestamp,
     view::{PhaseView, Unit, Verdict},
@@ -186,6 +187,15 @@ impl Word for Verdict {
     }
     fn read(text: &str) -> Option<Self> {
         [Self::Pass, Self::Fail, Self::NoData].into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+impl Word for EndpointState {
+    fn show(&self) -> String {
+        self.as_str().to_owned()
+    }
+    fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
     }
 }
 

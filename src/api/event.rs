@@ -136,6 +136,8 @@ pub enum Cause {
         #[serde(with = "codec::millis")]
         waited_ms: Duration,
     },
+    /// What was seen of an endpoint; `why` is empty when it is back.
+    Endpoint { endpoint: String, why: String },
     /// The rollout's deadline passed.
     Deadline {
         #[serde(with = "codec::millis")]
@@ -222,6 +224,7 @@ impl From<&event::Cause> for Cause {
             From::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             From::Analysis { metric, phase, message } => Self::Analysis { metric, phase: phase.to_owned(), message },
             From::NoTraffic { waited } => Self::NoTraffic { waited_ms: waited },
+            From::Endpoint { endpoint, why } => Self::Endpoint { endpoint, why },
             From::Deadline { deadline } => Self::Deadline { deadline_ms: deadline },
             From::Storage(message) => Self::Storage { message },
         }
@@ -254,6 +257,7 @@ impl From<Cause> for event::Cause {
                 Self::Analysis { metric, phase: analysis_word(&phase), message }
             }
             Cause::NoTraffic { waited_ms } => Self::NoTraffic { waited: waited_ms },
+            Cause::Endpoint { endpoint, why } => Self::Endpoint { endpoint, why },
             Cause::Deadline { deadline_ms } => Self::Deadline { deadline: deadline_ms },
             Cause::Storage { message } => Self::Storage(message),
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::codec;
 use crate::engine::{
-    explain::{Explanation, Outcome},
+    explain::{Copied, Explanation, Outcome},
     names::{Role, ServiceName, VersionName},
     weight::Weight,
 };
@@ -47,6 +47,26 @@ pub struct RequestAnswer {
     pub bucket: Option<u32>,
     /// Who may get it; one alone where it is certain.
     pub versions: Vec<Candidate>,
+    /// Copies that it may have; their answers are thrown away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<RequestCopy>,
+}
+
+/// A copy of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestCopy {
+    /// To a version of this service.
+    #[serde(with = "codec::word")]
+    pub service: ServiceName,
+    /// To this one.
+    #[serde(with = "codec::word")]
+    pub version: VersionName,
+    /// With this chance, in parts per million.
+    #[serde(with = "codec::ppm")]
+    pub chance_ppm: Weight,
+    /// What asks for it, in words.
+    pub because: String,
 }
 
 /// A version that may get the request.
@@ -79,6 +99,7 @@ impl From<Explanation> for RequestAnswer {
             because: String::new(),
             bucket: None,
             versions: Vec::new(),
+            copies: Vec::new(),
         };
         match told.outcome {
             Outcome::NoRoute => {
@@ -96,6 +117,13 @@ impl From<Explanation> for RequestAnswer {
                 answer.bucket = chosen.bucket;
                 let candidate = |(version, role, chance_ppm)| Candidate { version, role, chance_ppm };
                 answer.versions = chosen.versions.into_iter().map(candidate).collect();
+                let copy = |Copied { service, version, share, because }| RequestCopy {
+                    service,
+                    version,
+                    chance_ppm: share,
+                    because,
+                };
+                answer.copies = chosen.copies.into_iter().map(copy).collect();
             }
         }
         answer

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{AnalysisRun, ConfigStatus, Event, codec};
 use crate::engine::{
     event,
+    health::{EndpointState, EndpointView},
     names::{Generation, Revision, Role, ServiceName, VersionName},
     samples,
     time::Timestamp,
@@ -109,6 +110,23 @@ pub struct Rollout {
     pub waiting: Vec<Waiting>,
     /// What would end the rollout, with where it stands.
     pub checks: Vec<Check>,
+    /// The header routes in force, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub header_routes: Vec<String>,
+    /// The mirror routes in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirror_routes: Vec<MirrorRoute>,
+}
+
+/// A mirror route in force: copies of requests that stable serves go to the canary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MirrorRoute {
+    /// Its name.
+    pub name: String,
+    /// Of so many requests that meet it, in parts per million.
+    #[serde(with = "codec::ppm")]
+    pub share_ppm: Weight,
 }
 
 /// One thing that is awaited.
@@ -217,6 +235,26 @@ pub struct Version {
     /// 99th percentile.
     #[serde(with = "codec::millis_option", default, skip_serializing_if = "Option::is_none")]
     pub p99_ms: Option<Duration>,
+    /// Its endpoints, where they are watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One endpoint, at one of the addresses of its name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// `host:port`, with the address behind an `@` if it is one of a name's; or `unix:` and a path.
+    pub name: String,
+    /// `healthy`, `unknown`, `unhealthy` or `ejected`.
+    #[serde(with = "codec::word")]
+    pub state: EndpointState,
+    /// Why it is out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How long it stays out at least, where that is known.
+    #[serde(with = "codec::millis_option", default, skip_serializing_if = "Option::is_none")]
+    pub back_in_ms: Option<Duration>,
 }
 
 impl Service {
@@ -248,6 +286,8 @@ impl From<Service> for view::ServiceView {
             stable: service.stable,
             canary: service.canary,
             rollout: service.rollout.map(Into::into),
+            // Only the process itself knows what it would do.
+            undo_to: None,
             versions: service.versions.into_iter().map(Into::into).collect(),
             last_event: service.last_event.map(Into::into),
             analysis_runs: service.analysis_runs.into_iter().map(|run| Arc::new(run.into())).collect(),
@@ -274,6 +314,8 @@ impl From<&view::RolloutView> for Rollout {
             in_step_ms: rollout.in_step,
             waiting: rollout.waiting.iter().map(Waiting::from).collect(),
             checks: rollout.checks.iter().map(Check::from).collect(),
+            header_routes: rollout.header_routes.clone(),
+            mirror_routes: rollout.mirror_routes.iter().map(MirrorRoute::from).collect(),
         }
     }
 }
@@ -287,7 +329,21 @@ impl From<Rollout> for view::RolloutView {
             in_step: rollout.in_step_ms,
             waiting: rollout.waiting.into_iter().map(Into::into).collect(),
             checks: rollout.checks.into_iter().map(Into::into).collect(),
+            header_routes: rollout.header_routes,
+            mirror_routes: rollout.mirror_routes.into_iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl From<&view::MirrorView> for MirrorRoute {
+    fn from(route: &view::MirrorView) -> Self {
+        Self { name: route.name.clone(), share_ppm: route.share }
+    }
+}
+
+impl From<MirrorRoute> for view::MirrorView {
+    fn from(route: MirrorRoute) -> Self {
+        Self { name: route.name, share: route.share_ppm }
     }
 }
 
@@ -357,6 +413,7 @@ impl From<&view::VersionView> for Version {
             p50_ms: version.p50,
             p95_ms: version.p95,
             p99_ms: version.p99,
+            endpoints: version.endpoints.iter().cloned().map(Into::into).collect(),
         }
     }
 }
@@ -374,7 +431,22 @@ impl From<Version> for view::VersionView {
             p50: version.p50_ms,
             p95: version.p95_ms,
             p99: version.p99_ms,
+            endpoints: version.endpoints.into_iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl From<EndpointView> for Endpoint {
+    fn from(endpoint: EndpointView) -> Self {
+        let EndpointView { name, state, why, back_in } = endpoint;
+        Self { name, state, why, back_in_ms: back_in }
+    }
+}
+
+impl From<Endpoint> for EndpointView {
+    fn from(endpoint: Endpoint) -> Self {
+        let Endpoint { name, state, why, back_in_ms } = endpoint;
+        Self { name, state, why, back_in: back_in_ms }
     }
 }
 
@@ -420,7 +492,10 @@ mod tests {
                     .into_iter()
                     .map(|unit| check("x", unit))
                     .collect(),
+                header_routes: vec!["staff".into()],
+                mirror_routes: vec![view::MirrorView { name: "shadow".into(), share: "12.5%".parse().unwrap() }],
             }),
+            undo_to: None,
             versions: vec![view::VersionView {
                 name: VersionName::new("v2").unwrap(),
                 role: Role::Canary,
@@ -432,6 +507,12 @@ mod tests {
                 p50: Some(Duration::from_micros(31_743)),
                 p95: Some(Duration::from_micros(92_159)),
                 p99: None,
+                endpoints: vec![EndpointView {
+                    name: "app:80@10.0.0.7".into(),
+                    state: EndpointState::Ejected,
+                    why: Some("5 errors in a row".into()),
+                    back_in: Some(s(9)),
+                }],
             }],
             last_event: None,
             analysis_runs: Vec::new(),

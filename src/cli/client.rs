@@ -2,7 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -13,11 +13,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{Global, exit::Exit, output::Trouble};
 use crate::{
     api::{Document, ErrorBody, ErrorDetail, ServiceList},
-    config,
-    outbound::{self, Limits},
+    config::{self, settings::AdminAddress},
+    outbound::{self, Limits, Reach},
 };
 
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:9900";
+/// What a Unix socket is asked as.
+const LOCAL: &str = "http://localhost";
 /// A command is answered after its fsync, so an answer may take a while on a busy disk.
 const LIMITS: Limits =
     Limits { connect: Duration::from_secs(5), total: Duration::from_secs(30), body_bytes: 16 * 1024 * 1024 };
@@ -26,6 +28,8 @@ const LIMITS: Limits =
 #[derive(Clone)]
 struct Target {
     base: Uri,
+    /// It answers here, and `base` is but a name.
+    socket: Option<PathBuf>,
     token: Option<String>,
     /// Why there is none although there should be.
     no_token: Option<String>,
@@ -38,30 +42,46 @@ pub(super) struct Client {
     http: outbound::Client,
 }
 
+impl Target {
+    /// For messages.
+    fn shown(&self) -> String {
+        match &self.socket {
+            Some(socket) => format!("unix:{}", socket.display()),
+            None => self.base.authority().map_or_else(String::new, ToString::to_string),
+        }
+    }
+}
+
 /// Finds the running process: `--admin` and `SERIN_TOKEN`, else through the config file.
 fn locate(global: &Global) -> Result<Target, Trouble> {
     let token =
         std::env::var("SERIN_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     if let Some(admin) = &global.admin {
-        return Ok(Target { base: parse_url(admin)?, token, no_token: None });
+        let socket = admin.strip_prefix("unix:").map(PathBuf::from);
+        let base = if socket.is_some() { Uri::from_static(LOCAL) } else { parse_url(admin)? };
+        return Ok(Target { base, socket, token, no_token: None });
     }
     let environment = config::process_environment;
     let file = config::locate(global.config.as_deref(), Path::new(""), &environment);
     let found = file.ok().and_then(|file| config::reach(&file, &environment));
     let Some((admin, state)) = found else {
-        return Ok(Target { base: parse_url(DEFAULT_ADMIN)?, token, no_token: None });
+        return Ok(Target { base: parse_url(DEFAULT_ADMIN)?, socket: None, token, no_token: None });
     };
-    let mut address = admin.listen;
-    if address.ip().is_unspecified() {
-        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
-    }
+    let (base, socket) = match admin.listen {
+        AdminAddress::Unix(path) => (Uri::from_static(LOCAL), Some(path)),
+        AdminAddress::Tcp(mut address) => {
+            if address.ip().is_unspecified() {
+                address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+            }
+            (parse_url(&format!("http://{address}"))?, None)
+        }
+    };
     let written = admin.write_token.map(|token| token.reveal().to_owned());
-    let base = parse_url(&format!("http://{address}"))?;
     let (token, no_token) = match token.or(written).map_or_else(|| token_in(&state.dir), Ok) {
         Ok(token) => (Some(token), None),
         Err(why) => (None, Some(why)),
     };
-    Ok(Target { base, token, no_token })
+    Ok(Target { base, socket, token, no_token })
 }
 
 /// The token that a running process made in its state folder.
@@ -78,7 +98,12 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Trouble::new(Exit::Failed, format!("no async runtime: {error}")))?;
-        Ok(Self { target: locate(global)?, runtime, http: outbound::Client::new(LIMITS) })
+        let target = locate(global)?;
+        let http = match &target.socket {
+            Some(socket) => outbound::Client::over(socket, LIMITS),
+            None => outbound::Client::new(LIMITS, Reach::anywhere()),
+        };
+        Ok(Self { target, runtime, http })
     }
 
     /// Reads a document.
@@ -100,7 +125,7 @@ impl Client {
             Some(url) => {
                 let base = parse_url(url)?;
                 let path = base.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-                (Target { base, token: None, no_token: None }, path)
+                (Target { base, socket: None, token: None, no_token: None }, path)
             }
             None => (self.target.clone(), path.to_owned()),
         };
@@ -150,7 +175,10 @@ impl Client {
     /// One request and its whole answer.
     fn ask(&self, target: &Target, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Trouble> {
         let request = request(target, method, path, body, None)?;
-        let answer = self.runtime.block_on(self.http.request(request)).map_err(|error| unreachable(target, &error))?;
+        // Another one is not behind our own socket.
+        let other = (target.socket != self.target.socket).then(|| outbound::Client::new(LIMITS, Reach::anywhere()));
+        let http = other.as_ref().unwrap_or(&self.http);
+        let answer = self.runtime.block_on(http.request(request)).map_err(|error| unreachable(target, &error))?;
         let (head, body) = answer.into_parts();
         Ok((head.status, body))
     }
@@ -160,7 +188,7 @@ impl Client {
             return Err(self.problem(status, body));
         }
         serde_json::from_slice(body).map_err(|error| {
-            let base = &self.target.base;
+            let base = self.target.shown();
             let message = format!("what answers at {base} speaks another version of Serin's API: {error}");
             Trouble::new(Exit::Failed, message)
         })
@@ -169,7 +197,7 @@ impl Client {
     /// What an answer that is no success means.
     fn problem(&self, status: StatusCode, body: &[u8]) -> Trouble {
         let Ok(Document::<ErrorBody> { body: ErrorBody { error }, .. }) = serde_json::from_slice(body) else {
-            let message = format!("what answers at {} is not Serin ({status})", self.target.base);
+            let message = format!("what answers at {} is not Serin ({status})", self.target.shown());
             return Trouble::new(Exit::Failed, message);
         };
         let ErrorDetail { code, mut message, help } = error;
@@ -225,7 +253,7 @@ fn request(
 }
 
 fn unreachable(target: &Target, error: &outbound::Error) -> Trouble {
-    let at = target.base.authority().map_or("", |authority| authority.as_str());
+    let at = target.shown();
     let message = format!(
         "no Serin answers at {at} ({error}): is `serin run` running? (--admin URL or --config FILE choose another)"
     );

@@ -69,5 +69,8 @@ fn text(answer: &RequestAnswer) -> String {
     if let Some(bucket) = answer.bucket {
         line("bucket", format!("{bucket} of 1000000"));
     }
+    for copy in &answer.copies {
+        line("copy", format!("{} of {}, {}: {}", copy.version, copy.service, copy.chance_ppm, copy.because));
+    }
     lines
 }

@@ -72,7 +72,8 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
 }
 
 fn report(service: String, events: Vec<Event>, wanted: Option<u64>, now: Timestamp) -> Result<Report, Trouble> {
-    let rollouts = || events.iter().filter(|event| event.kind != EventKind::Initialized).map(|event| event.revision);
+    let of_rollout = |event: &&Event| event.kind != EventKind::Initialized && event.kind.is_of_rollout();
+    let rollouts = || events.iter().filter(of_rollout).map(|event| event.revision);
     let Some(revision) = wanted.or_else(|| rollouts().max()) else {
         return Err(Trouble::new(Exit::Refused, format!("{service} had no rollout yet")));
     };
@@ -83,7 +84,7 @@ fn report(service: String, events: Vec<Event>, wanted: Option<u64>, now: Timesta
     };
     let events: Vec<Event> =
         events.into_iter().filter(|event| event.revision == revision && event.kind != EventKind::Initialized).collect();
-    let (Some(first), Some(last)) = (events.first(), events.last()) else {
+    let Some(first) = events.iter().find(of_rollout) else {
         let message = format!("no revision {revision} of {service} is remembered; there is {}", known.join(", "));
         return Err(Trouble::new(Exit::Usage, message));
     };
@@ -95,7 +96,7 @@ fn report(service: String, events: Vec<Event>, wanted: Option<u64>, now: Timesta
         canary: first.canary.as_ref().map(ToString::to_string),
         started: first.at.to_string(),
         ended: ending.map(|event| event.at.to_string()),
-        seconds: ending.map_or(now, |_| last.at).since(first.at).as_secs_f64(),
+        seconds: ending.map_or(now, |event| event.at).since(first.at).as_secs_f64(),
         events,
     })
 }

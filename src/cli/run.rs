@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
@@ -54,6 +55,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
         output::note(&error.to_string());
         return Exit::Usage;
     }
+    raise_open_files();
     let server = match Server::start(source) {
         Ok(server) => server,
         Err(error) => {
@@ -65,6 +67,16 @@ pub(super) fn run(args: &Args, global: &Global) -> Exit {
     info!(version = env!("CARGO_PKG_VERSION"), admin = %server.admin(), "serving on {}", listening.join(", "));
     tell_systemd(&[NotifyState::Ready]);
     serve(server)
+}
+
+/// A proxied request takes two descriptors. The soft limit is low for the sake of old programs; what is allowed is the hard one.
+fn raise_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        warn!("the limit of open files stays at {current:?}: {cause}");
+    }
 }
 
 /// Says how things stand to a service manager that asks for it by `NOTIFY_SOCKET`.

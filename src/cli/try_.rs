@@ -18,7 +18,7 @@ use super::{exit::Exit, interrupt, output};
 use crate::{
     demo::{screen::Screen, stage::Script, trial},
     engine::event::EventKind,
-    outbound::{Client, Limits},
+    outbound::{Client, Limits, Reach},
 };
 
 /// Try a canary beside a stable service of your own, without a config file.
@@ -122,7 +122,7 @@ fn answers(url: &str) -> Result<(), (Exit, String)> {
     let runtime = runtime.map_err(|error| failed(format!("cannot be asked: {error}")))?;
     let request = Request::get(uri).body(Bytes::new()).map_err(|error| failed(format!("cannot be asked: {error}")))?;
     // Any answer will do: which ones count as errors is for the trial to see.
-    let answer = runtime.block_on(Client::new(Limits::default()).stream(request));
+    let answer = runtime.block_on(Client::new(Limits::default(), Reach::anywhere()).stream(request));
     answer.map(|_| ()).map_err(|error| failed(format!("does not answer: {error}")))
 }
 

@@ -11,18 +11,20 @@ use std::{
 
 use super::{
     diagnostic::{Code, Span},
-    listener, notify,
+    listener, message, notify,
     report::{At, Problem, Report},
     route, service,
-    settings::{AccessLog, Admin, Compat, Config, Listener, Secret, State},
+    settings::{AccessLog, Admin, AdminAddress, Compat, Config, Listener, Secret, State},
     shape, template,
     yaml::{Node, Value},
 };
-use crate::engine::route::Routes;
+use crate::engine::{address::Network, route::Routes};
 
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 /// It says what the ordinary path says, at less cost.
 const FAST_PATH_DEFAULT: bool = true;
+/// Longest path of a Unix socket: what the system takes, without the few characters of the name it is made under.
+const SOCKET_PATH_BYTES_MAX: usize = 100;
 const SECOND: Duration = Duration::from_secs(1);
 /// What any wait of a client or upstream may be.
 pub(super) const WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
@@ -61,6 +63,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
     let routes = route::of_file(&fields, report);
     let trusted = route::trusted(&fields, report);
+    let outbound = fields.get("outbound").map(|at| outbound(&at, report)).unwrap_or_default();
     if report.refused() {
         return None;
     }
@@ -83,7 +86,15 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
             .collect(),
         routes: Arc::new(Routes::new(routes)),
         trusted: trusted.into(),
+        outbound: outbound.into(),
     })
+}
+
+/// `outbound`: which addresses may be asked though they would be refused.
+fn outbound(at: &At<'_>, report: &mut Report) -> Vec<Network> {
+    let Some(fields) = report.fields(at, &shape::OUTBOUND) else { return Vec::new() };
+    let allow = fields.need(report, "allow", "say which: `outbound: { allow: [169.254.0.0/16] }`");
+    allow.map(|at| message::networks(&at, report)).unwrap_or_default()
 }
 
 /// None when it is off, or wrong.
@@ -139,15 +150,15 @@ fn compat(at: &At<'_>, report: &mut Report) -> Vec<Compat> {
 
 /// The admin listener, and where its address is written.
 fn admin(at: Option<&At<'_>>, report: &mut Report) -> (Option<Admin>, Option<Span>) {
-    let none = Admin { listen: ADMIN_DEFAULT, read_token: None, write_token: None };
+    let none = Admin { listen: AdminAddress::Tcp(ADMIN_DEFAULT), read_token: None, write_token: None };
     let Some(at) = at else { return (Some(none), None) };
     let Some(fields) = report.fields(at, &shape::ADMIN) else { return (None, None) };
     let written = fields.get("listen");
     let span = written.as_ref().map(At::span);
-    let listen = written.map_or(Some(ADMIN_DEFAULT), |at| report.address(&at));
+    let listen = written.map_or(Some(AdminAddress::Tcp(ADMIN_DEFAULT)), |at| admin_address(&at, report));
     let read_token = fields.get("readToken").map(|at| token(&at, report));
     let write_token = fields.get("writeToken").map(|at| token(&at, report));
-    if let (Some(listen), Some(span)) = (listen, &span)
+    if let (Some(AdminAddress::Tcp(listen)), Some(span)) = (&listen, &span)
         && !listen.ip().is_loopback()
     {
         let is_unset = |token: &Option<Option<Secret>>| matches!(token, None | Some(None));
@@ -166,6 +177,23 @@ fn admin(at: Option<&At<'_>>, report: &mut Report) -> (Option<Admin>, Option<Spa
     let admin =
         listen.map(|listen| Admin { listen, read_token: read_token.flatten(), write_token: write_token.flatten() });
     (admin, span)
+}
+
+/// `unix:/run/serin.sock`, or an address and a port.
+fn admin_address(at: &At<'_>, report: &mut Report) -> Option<AdminAddress> {
+    let Value::Scalar(scalar) = &at.node.value else { return report.address(at).map(AdminAddress::Tcp) };
+    if !scalar.text.starts_with("unix:") {
+        return report.address(at).map(AdminAddress::Tcp);
+    }
+    report.scalar(at, "an address, or `unix:` and a path", |text| {
+        let path = text.strip_prefix("unix:").unwrap_or_default();
+        if path.starts_with('/') && !path.ends_with('/') && path.len() <= SOCKET_PATH_BYTES_MAX && !path.contains('\0')
+        {
+            return Ok(AdminAddress::Unix(PathBuf::from(path)));
+        }
+        let help = format!("write the absolute path, at most {SOCKET_PATH_BYTES_MAX} bytes, as `unix:/run/serin.sock`");
+        Err(Problem::new("is not the path of a socket", help))
+    })
 }
 
 /// A token that fits into a header; empty is unset.
@@ -191,7 +219,7 @@ fn distinct(
 ) {
     let mut all: Vec<(&str, SocketAddr, Option<&Span>)> = Vec::new();
     if let (Some(admin), span) = admin {
-        all.push(("`admin.listen`", admin.listen, span.as_ref()));
+        all.extend(admin.listen.tcp().map(|address| ("`admin.listen`", address, span.as_ref())));
     }
     all.extend(metrics.map(|(address, span)| ("`metrics.listen`", *address, Some(span))));
     all.extend(listeners.iter().map(|(listener, span)| ("a listener", listener.listen, Some(span))));

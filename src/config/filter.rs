@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method};
 
 use super::{
     diagnostic::Code,
-    message,
+    message, mirror,
     report::{At, Fields, Problem, Report},
     shape,
 };
@@ -18,14 +18,19 @@ use crate::engine::filter::{
 /// Most entries of one list or mapping of a filter.
 const ENTRIES_MAX: usize = 100;
 
-/// The filters of a route, and its redirect if it has one.
-pub fn of_route(at: &At<'_>, report: &mut Report) -> (RouteFilters, Option<Redirect>) {
+/// The filters of a route to the service `own`, and its redirect if it has one; `services` are the names there are.
+pub fn of_route(
+    at: &At<'_>,
+    own: Option<&str>,
+    services: &[&str],
+    report: &mut Report,
+) -> (RouteFilters, Option<Redirect>) {
     let Some(fields) = report.fields(at, &shape::FILTERS) else { return Default::default() };
     let filters = RouteFilters {
         headers: both_ways(&fields, report),
         rewrite: fields.get("rewrite").map(|at| rewrite(&at, report)).unwrap_or_default(),
         cors: fields.get("cors").and_then(|at| cors(&at, report)),
-        mirror: None,
+        mirror: fields.get("mirror").and_then(|at| mirror::filter(&at, own, services, report)),
     };
     let Some(redirect_at) = fields.get("redirect") else { return (filters, None) };
     if let Some(other) = ["rewrite", "mirror"].iter().find_map(|name| fields.get(name)) {

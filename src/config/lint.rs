@@ -10,7 +10,7 @@ use super::{
     yaml::{Node, Value},
 };
 use crate::engine::{
-    plan::{Guard, Pause, ServicePlan, Step},
+    plan::{Guard, Pause, ServicePlan, Step, VersionPlan},
     weight::Weight,
 };
 
@@ -22,8 +22,10 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
     let place = Place { fields };
     unwatched(plan, &place, report);
     hasty(plan, &place, report);
+    unmirrored(plan, &place, report);
     starving(plan, &place, report);
     late(plan, &place, report);
+    unseeing(plan, &place, report);
 }
 
 /// Nothing could ever revert the canary.
@@ -56,6 +58,29 @@ fn hasty(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
         report
             .warning(&place.step(index), format!("nobody looks at {weight}: {then} at once"))
             .help("put a `pause` or an `analysis` behind it, or leave the step out");
+    }
+}
+
+/// Copies that nobody gets, and a mirror route that is removed but was never there.
+fn unmirrored(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
+    let mut set: Vec<&str> = Vec::new();
+    for (index, step) in plan.strategy.steps.iter().enumerate() {
+        let Step::SetMirrorRoute { name, route } = step else { continue };
+        if route.is_some() {
+            if plan.versions.len() == 1 {
+                report
+                    .warning(&place.step(index), "nothing gets these copies: the service has no version besides stable")
+                    .help("name a canary, or copy to another service by `routes[].filters.mirror`");
+            }
+            set.push(name);
+        } else if !set.contains(&&**name) {
+            report
+                .warning(
+                    &place.step(index),
+                    format!("this removes the mirror route `{name}`, which no step before has set"),
+                )
+                .help("say which requests are copied: `match: [{ path: { prefix: / } }]`");
+        }
     }
 }
 
@@ -100,6 +125,25 @@ fn late(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
         report
             .warning(&place.of(&["strategy", "canary", "deadline"]), message)
             .help("make the deadline longer than all pauses together");
+    }
+}
+
+/// A guard that waits for endpoints of which nothing is known.
+fn unseeing(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
+    if plan.strategy.policy.capacity_guard.is_none() {
+        return;
+    }
+    let is_watched = |of: &VersionPlan| of.upstream.health.is_some() || of.upstream.ejection.is_some();
+    let blind: Vec<String> =
+        plan.versions.iter().filter(|of| !is_watched(of)).map(|of| format!("`{}`", of.name)).collect();
+    if !blind.is_empty() {
+        let message = format!(
+            "nothing is known of the endpoints of {}, so `capacityGuard` never waits while it is stable",
+            blind.join(", ")
+        );
+        report
+            .warning(&place.of(&["strategy", "canary", "abort", "capacityGuard"]), message)
+            .help("give each version that can be stable a `health: { path: /healthz }`");
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::engine::{
     plan::{Pause, Step},
-    policy::{EarlyPromotion, Policy, RiseWindow},
+    policy::{CapacityGuard, EarlyPromotion, Policy, RiseWindow},
     weight::Weight,
 };
 
@@ -22,6 +22,9 @@ pub const WINDOWS_MAX: usize = 32;
 
 /// What one may be waited for after a change of versions.
 const DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(7 * 24);
+const RAMP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1);
+/// How long a canary that is to go may be kept: users meet it meanwhile.
+const GUARD_DEADLINE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_mins(10);
 const BAKE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(30 * 24);
 /// What stays on stable during a bake, where nothing is written: enough to compare with.
 const BAKE_WEIGHT: u32 = 990_000;
@@ -30,15 +33,19 @@ const BAKE_WEIGHT: u32 = 990_000;
 pub fn policy(canary: &Fields<'_>, report: &mut Report) -> Option<(Policy, Vec<Step>)> {
     let defaults = Policy::default();
     let windows = canary.get("windows").map_or(Some(Vec::new()), |at| windows(&at, report));
-    let ramp = canary.get("abort").map_or(Some(defaults.abort_ramp), |at| abort(&at, report));
+    let abort = canary.get("abort").map_or(Some((defaults.abort_ramp, None)), |at| abort(&at, report));
     let delay = canary.get("scaleDownDelay").map_or(Some(defaults.scale_down_delay), |at| report.duration(&at, DELAY));
+    let drain = canary.get("drainTimeout").map_or(Some(defaults.drain_timeout), |at| report.duration(&at, DELAY));
     let rollback = canary.get("rollbackWindow").map_or(Some(defaults.rollback_window), |at| rollback(&at, report));
     let bake = canary.get("bake").map_or(Some(Vec::new()), |at| bake(&at, report));
     let early = canary.get("promoteEarly").map_or(Ok(None), |at| promote_early(&at, report));
+    let (abort_ramp, capacity_guard) = abort?;
     let policy = Policy {
         promote_early: early.ok()?,
         windows: windows?,
-        abort_ramp: ramp?,
+        drain_timeout: drain?,
+        abort_ramp,
+        capacity_guard,
         scale_down_delay: delay?,
         rollback_window: rollback?,
         ..defaults
@@ -85,9 +92,31 @@ fn rollback(at: &At<'_>, report: &mut Report) -> Option<usize> {
     report.whole(at, 0..=16).and_then(|window| usize::try_from(window).ok())
 }
 
-fn abort(at: &At<'_>, report: &mut Report) -> Option<Duration> {
+/// How long an abort takes, and what it waits for before.
+fn abort(at: &At<'_>, report: &mut Report) -> Option<(Duration, Option<CapacityGuard>)> {
     let fields = report.fields(at, &shape::ABORT)?;
-    fields.get("ramp").map_or(Some(Duration::ZERO), |at| report.duration(&at, Duration::ZERO..=Duration::from_hours(1)))
+    let ramp = fields.get("ramp").map_or(Some(Duration::ZERO), |at| report.duration(&at, RAMP));
+    match fields.get("capacityGuard") {
+        None => Some((ramp?, None)),
+        Some(at) => capacity_guard(&at, report).zip(ramp).map(|(guard, ramp)| (ramp, Some(guard))),
+    }
+}
+
+fn capacity_guard(at: &At<'_>, report: &mut Report) -> Option<CapacityGuard> {
+    let fields = report.fields(at, &shape::CAPACITY_GUARD)?;
+    let usual = CapacityGuard::default();
+    let min_healthy = fields.get("minHealthy").map_or(Some(usual.min_healthy), |at| {
+        let share = report.share(&at)?;
+        if share > Weight::ZERO {
+            return Some(share);
+        }
+        report
+            .error(Code::BadValue, &at.span(), "`minHealthy` of 0% waits for nothing")
+            .help("write, say, `minHealthy: 50%`, or remove `capacityGuard`");
+        None
+    });
+    let deadline = fields.get("deadline").map_or(Some(usual.deadline), |at| report.duration(&at, GUARD_DEADLINE));
+    Some(CapacityGuard { min_healthy: min_healthy?, deadline: deadline? })
 }
 
 fn bake(at: &At<'_>, report: &mut Report) -> Option<Vec<Step>> {

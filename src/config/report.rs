@@ -278,10 +278,19 @@ impl<'a> At<'a> {
         matches!(&self.node.value, Value::List(_))
     }
 
+    /// What is written, where it is a single value.
+    #[must_use]
+    pub fn text(&self) -> Option<&'a str> {
+        match &self.node.value {
+            Value::Scalar(scalar) => Some(&scalar.text),
+            _ => None,
+        }
+    }
+
     /// Whether this is just that text.
     #[must_use]
     pub fn is_text(&self, text: &str) -> bool {
-        matches!(&self.node.value, Value::Scalar(scalar) if scalar.text == text)
+        self.text() == Some(text)
     }
 
     /// Whether this is a mapping with any key.

@@ -71,6 +71,10 @@ pub fn trusted(file: &Fields<'_>, report: &mut Report) -> Vec<Network> {
 }
 
 /// All routes; those that are wrong are reported and left out. `services` are the names there are.
+#[expect(
+    clippy::mutable_key_type,
+    reason = "what may change in a name or a pattern is how it is kept, not what is hashed"
+)]
 fn routes(at: &At<'_>, services: &[&str], report: &mut Report) -> Vec<Route> {
     let mut names: HashMap<String, Span> = HashMap::new();
     let mut taken = Taken::new();
@@ -102,10 +106,12 @@ type Taken = HashMap<RouteMatch, (String, Span)>;
 
 fn route(name: String, fields: &Fields<'_>, matches: Matches, services: &[&str], report: &mut Report) -> Option<Route> {
     let filters_at = fields.get("filters");
-    let (filters, redirect) = filters_at.as_ref().map(|at| filter::of_route(at, report)).unwrap_or_default();
+    let target = fields.get("service");
+    let own = target.as_ref().and_then(At::text);
+    let filters = filters_at.as_ref().map(|at| filter::of_route(at, own, services, report));
+    let (filters, redirect) = filters.unwrap_or_default();
     let timeouts = fields.get("timeouts").and_then(|at| timeouts(&at, report));
     let retry = fields.get("retry").and_then(|at| failure::retry(&at, report));
-    let target = fields.get("service");
     let action = match (redirect, &target) {
         (Some(_), Some(at)) => {
             report
@@ -206,6 +212,10 @@ fn parameter(at: &At<'_>, report: &mut Report) -> Option<QueryMatch> {
 }
 
 /// Says which route an earlier one leaves nothing to: both have the same conditions.
+#[expect(
+    clippy::mutable_key_type,
+    reason = "what may change in a name or a pattern is how it is kept, not what is hashed"
+)]
 fn never_taken(name: &str, at: &At<'_>, matches: &Matches, taken: &mut Taken, report: &mut Report) {
     let everything = [(RouteMatch::default(), at.key_span.clone())];
     for (one, span) in if matches.is_empty() { &everything[..] } else { matches } {

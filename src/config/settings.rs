@@ -40,6 +40,8 @@ pub struct Config {
     pub notify: Vec<Receiver>,
     /// Peers whose word about earlier hops is believed.
     pub trusted: Arc<[Network]>,
+    /// Link-local and metadata addresses that providers and receivers of messages may have all the same.
+    pub outbound: Arc<[Network]>,
 }
 
 impl Config {
@@ -161,12 +163,38 @@ impl Default for Limits {
 /// The admin listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// Its address; loopback unless tokens are set.
-    pub listen: SocketAddr,
+    /// Where it is; loopback or a socket of this machine unless tokens are set.
+    pub listen: AdminAddress,
     /// Needed for reads; unset: open on loopback.
     pub read_token: Option<Secret>,
     /// Needed for writes; unset: one is made in the state folder.
     pub write_token: Option<Secret>,
+}
+
+/// Where the admin listener is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdminAddress {
+    /// A port.
+    Tcp(SocketAddr),
+    /// A Unix socket at this absolute path, which only the user that runs Serin may open.
+    Unix(PathBuf),
+}
+
+impl AdminAddress {
+    /// The port, if it is one.
+    #[must_use]
+    pub const fn tcp(&self) -> Option<SocketAddr> {
+        if let Self::Tcp(address) = self { Some(*address) } else { None }
+    }
+}
+
+impl fmt::Display for AdminAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// The state folder.

@@ -30,7 +30,7 @@ macro_rules! shapes {
 shapes! {
     FILE = "" {
         listen listeners workers metrics admin state accessLog fastPath trust routes services analysisTemplates concurrentRollouts
-        notify
+        notify outbound
     } later { tracing fleet }
     NOTIFY = "notify[]" { slack webhook format secret events } later {}
     LISTENER = "listeners[]" { name listen http proxyProtocol tls limits } later {}
@@ -42,18 +42,20 @@ shapes! {
     STATE = "state" { dir maxAge } later {}
     ACCESS_LOG = "accessLog" { format sampleSuccess } later {}
     TRUST = "trust" { forwardedFrom } later {}
+    OUTBOUND = "outbound" { allow } later {}
     ROUTE = "routes[]" { name match filters timeouts retry service } later {}
     RETRY = "routes[].retry" { retries conditions statuses budget } later {}
     MATCH = "routes[].match[]" { host path method headers query } later {}
     MATCH_PATH = "routes[].match[].path" { exact prefix regex } later {}
     MATCH_FIELD = "routes[].match[].headers[]" { name exact prefix regex } later {}
     MATCH_PARAMETER = "routes[].match[].query[]" { name exact prefix regex } later {}
-    FILTERS = "routes[].filters" { requestHeaders responseHeaders rewrite redirect cors } later { mirror }
+    FILTERS = "routes[].filters" { requestHeaders responseHeaders rewrite redirect cors mirror } later {}
     HEADER_EDITS = "routes[].filters.requestHeaders" { set add remove } later {}
     REWRITE = "routes[].filters.rewrite" { host path } later {}
     PATH_CHANGE = "routes[].filters.rewrite.path" { full prefix } later {}
     REDIRECT = "routes[].filters.redirect" { scheme host port path status } later {}
     CORS = "routes[].filters.cors" { origins methods headers exposeHeaders credentials maxAge } later {}
+    MIRROR = "routes[].filters.mirror" { service percentage methods } later {}
     TIMEOUTS = "routes[].timeouts" { request attempt idle upgraded } later {}
     SERVICE = "services.<name>" {
         versions stable canary revision assign rescue deadCanary countAsError steps hold abortWhen strategy
@@ -61,8 +63,10 @@ shapes! {
     RESCUE = "services.<name>.rescue" { methods conditions } later {}
     COUNT_AS_ERROR = "services.<name>.countAsError" { statuses grpc } later {}
     VERSION = "services.<name>.versions.<name>" {
-        endpoints http tls loadBalancing slowStart limits filters
-    } later { health ejection }
+        endpoints http tls loadBalancing slowStart limits filters health ejection
+    } later {}
+    HEALTH = "services.<name>.versions.<name>.health" { path interval timeout healthy unhealthy } later {}
+    EJECTION = "services.<name>.versions.<name>.ejection" { consecutiveErrors base maxShare } later {}
     UPSTREAM_TLS = "services.<name>.versions.<name>.tls" { ca sni cert key } later {}
     UPSTREAM_LIMITS = "services.<name>.versions.<name>.limits" { connections pending } later {}
     VERSION_FILTERS = "services.<name>.versions.<name>.filters" { requestHeaders responseHeaders } later {}
@@ -78,17 +82,21 @@ shapes! {
     } later {}
     CANARY = "services.<name>.strategy.canary" {
         maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline bake abort scaleDownDelay rollbackWindow windows
-        promoteEarly analysis
-    } later { drainTimeout }
+        promoteEarly analysis drainTimeout
+    } later {}
     PROMOTE_EARLY = "services.<name>.strategy.canary.promoteEarly" { alpha blastRadius } later {}
     BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
-    ABORT = "services.<name>.strategy.canary.abort" { ramp } later { capacityGuard }
+    ABORT = "services.<name>.strategy.canary.abort" { ramp capacityGuard } later {}
+    CAPACITY_GUARD = "services.<name>.strategy.canary.abort.capacityGuard" { minHealthy deadline } later {}
     WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}
-    STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute pause analysis }
-        later { setMirrorRoute experiment }
+    STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute setMirrorRoute pause analysis }
+        later { experiment }
     HEADER_ROUTE = "services.<name>.strategy.canary.steps[].setHeaderRoute" { name match all } later {}
     HEADER_ROUTE_MATCH = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[]" { headerName headerValue } later {}
     HEADER_VALUE = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[].headerValue" { exact prefix regex } later {}
+    MIRROR_ROUTE = "services.<name>.strategy.canary.steps[].setMirrorRoute" { name percentage match } later {}
+    MIRROR_ROUTE_MATCH = "services.<name>.strategy.canary.steps[].setMirrorRoute.match[]" { method path headers } later {}
+    MIRROR_VALUE = "services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path" { exact prefix regex } later {}
     PREVIEW = "services.<name>.strategy.blueGreen.preview" { header } later {}
     PREVIEW_HEADER = "services.<name>.strategy.blueGreen.preview.header" { name exact prefix regex } later {}
     PAUSE = "services.<name>.strategy.canary.steps[].pause" { duration requests } later {}

@@ -6,7 +6,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use super::{
     blue_green,
     diagnostic::Code,
-    guard, header_route, policy,
+    guard, header_route, mirror, policy,
     report::{At, Fields, Problem, Report},
     shape,
     template::Templates,
@@ -187,6 +187,7 @@ fn step(at: &At<'_>, max: u64, templates: &Templates<'_>, versions: &[&str], rep
     match &*first.name {
         "setWeight" => set_weight(&first, max, report).map(Step::SetWeight),
         "setHeaderRoute" => header_route::step(&first, report),
+        "setMirrorRoute" => mirror::step(&first, report),
         "pause" => pause(&first, report).map(Step::Pause),
         _ => templates.analysis(&first, versions, report).map(Step::Analysis),
     }

@@ -6,6 +6,7 @@ use std::{ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 use super::{
     diagnostic::Code,
     file::below,
+    health,
     listener::file_fault,
     report::{At, Fields, Problem, Report},
     scalar::Written,
@@ -56,6 +57,8 @@ pub fn full(fields: &Fields<'_>, folder: &Path, report: &mut Report) -> Option<U
     let balancing = fields.get("loadBalancing").map_or(Some(Balancing::default()), |at| report.word(&at, &words));
     let limits = fields.get("limits").map_or(Some(UpstreamLimits::default()), |at| limits(&at, report));
     let slow_start = fields.get("slowStart").map_or(Some(Duration::ZERO), |at| report.duration(&at, SLOW_START));
+    let health = fields.get("health").map(|at| health::health(&at, report));
+    let ejection = fields.get("ejection").map(|at| health::ejection(&at, report));
     let tls_at = fields.get("tls");
     let tls = tls_at.as_ref().map(|at| tls(at, folder, report));
     let (endpoints, is_tls) = endpoints?;
@@ -68,7 +71,9 @@ pub fn full(fields: &Fields<'_>, folder: &Path, report: &mut Report) -> Option<U
         Some(tls) => Some(Arc::new(tls?)),
         None => is_tls.then(Arc::default),
     };
-    let plan = UpstreamPlan { balancing: balancing?, limits: limits?, slow_start: slow_start?, tls };
+    let health = if let Some(health) = health { Some(health?) } else { None };
+    let ejection = if let Some(ejection) = ejection { Some(ejection?) } else { None };
+    let plan = UpstreamPlan { balancing: balancing?, limits: limits?, slow_start: slow_start?, tls, health, ejection };
     Some(Upstream { endpoints, http: meant(http?, is_tls), plan, filters: Arc::default() })
 }
 

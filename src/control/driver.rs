@@ -4,6 +4,7 @@
 use std::{
     collections::VecDeque,
     io,
+    net::IpAddr,
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -27,6 +28,7 @@ use crate::{
     },
     engine::{
         Engine, Recovered,
+        address::Address,
         analysis::{
             answer::Reply,
             ask::{Question, Ticket},
@@ -38,6 +40,7 @@ use crate::{
         time::Timestamp,
     },
     measure::Reader,
+    outbound::Reach,
     provider::{Answered, Provider},
     publish::Publication,
     store::{self, Outbox, Store},
@@ -149,7 +152,7 @@ impl Driver {
         let mut hands = Hands::new(store, publication.clone(), Arc::clone(&shared));
         let remembers = hands.remembered().sequence > 0;
         let started = hands.carry_out(effects);
-        let (provider, answers) = Provider::start()?;
+        let (provider, answers) = Provider::start(reach(&source.config))?;
         let mut driver = Self {
             engine,
             hands,
@@ -179,7 +182,7 @@ impl Driver {
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         if let Some(outbox) = self.outbox.take() {
-            notify::start(&self.source.config.notify, outbox, &self.shared);
+            notify::start(&self.source.config.notify, reach(&self.source.config), outbox, &self.shared);
         }
         loop {
             let now = self.clock.now();
@@ -373,6 +376,18 @@ fn stale(recovered: &store::Recovered, now: Timestamp, max_age: Duration) -> Opt
     })
 }
 
+/// Whom questions of our own may reach.
+fn reach(config: &Config) -> Reach {
+    let allowed = Arc::clone(&config.outbound);
+    Reach::guarded(move |address| {
+        let address = match address {
+            IpAddr::V4(address) => Address::v4(address.octets()),
+            IpAddr::V6(address) => Address::v6(address.octets()),
+        };
+        allowed.iter().any(|network| network.contains(address))
+    })
+}
+
 /// Settings that only a new process takes up.
 fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
     let changes = [
@@ -382,6 +397,7 @@ fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
         ("admin", before.admin != after.admin),
         ("state", before.state != after.state),
         ("notify", before.notify != after.notify),
+        ("outbound", before.outbound != after.outbound),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(what, _)| what).collect()
 }

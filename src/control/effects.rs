@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use tracing::{error, info, warn};
@@ -88,7 +88,9 @@ impl Hands {
 
     /// Losing this costs evidence, not safety, so a failure is only logged.
     pub(super) fn save_evidence(&mut self, evidence: &[EvidenceMemory], now: Timestamp) {
-        if let Err(error) = self.store.save_evidence(evidence, now) {
+        let saved = self.store.save_evidence(evidence, now);
+        self.shared.state_writable.store(saved.is_ok() && self.backlog.is_empty(), Relaxed);
+        if let Err(error) = saved {
             warn!("the share test's state could not be saved: {error}");
         }
     }

@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -94,6 +97,8 @@ pub struct Shared {
     pub trail: Mutex<Trail>,
     /// How each receiver of messages stands.
     pub deliveries: ArcSwap<Vec<Arc<Counters>>>,
+    /// Whether the state folder could be written at the last try; it is tried each second.
+    pub state_writable: AtomicBool,
 }
 
 /// A handle on the control plane.
@@ -119,6 +124,7 @@ impl Handle {
             events: broadcast::channel(LAG_MAX).0,
             trail: Mutex::default(),
             deliveries: ArcSwap::default(),
+            state_writable: AtomicBool::new(true),
         });
         (Self { shared: Arc::clone(&shared), inbox }, shared, messages)
     }
@@ -139,6 +145,12 @@ impl Handle {
     #[must_use]
     pub fn deliveries(&self) -> Vec<Delivery> {
         self.shared.deliveries.load().iter().map(|counters| counters.read()).collect()
+    }
+
+    /// Whether the state folder could be written at the last try.
+    #[must_use]
+    pub fn state_writable(&self) -> bool {
+        self.shared.state_writable.load(Relaxed)
     }
 
     /// The remembered events, oldest first, at most [`HISTORY_MAX`].

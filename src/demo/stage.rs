@@ -115,7 +115,7 @@ impl Stage {
     /// Where the admin API answers.
     #[must_use]
     pub fn admin(&self) -> Option<SocketAddr> {
-        self.server.as_ref().map(Server::admin)
+        self.server.as_ref().and_then(|server| server.admin().tcp())
     }
 
     /// The service as it stands.

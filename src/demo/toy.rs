@@ -241,7 +241,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbound::{Client, Limits};
+    use crate::outbound::{Client, Limits, Reach};
 
     fn spec(name: &str) -> ToySpec {
         ToySpec::new(name, SocketAddr::from(([127, 0, 0, 1], 0)))
@@ -255,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn it_says_its_name_and_fails_every_second_request() {
         let toy = Toy::start(ToySpec { failing: Failing::Every(NonZeroU32::new(2).unwrap()), ..spec("v2") }).unwrap();
-        let client = Client::new(Limits::default());
+        let client = Client::new(Limits::default(), Reach::anywhere());
         for status in [200, 500, 200, 500] {
             assert_eq!(get(&toy, &client, "/healthz").await.status(), 200);
             let answer = get(&toy, &client, "/a?b=c").await;
@@ -268,7 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_fails_a_share() {
-        let client = Client::new(Limits::default());
+        let client = Client::new(Limits::default(), Reach::anywhere());
         for (share, failures) in [(0.0, 0), (1.0, 10)] {
             let toy = Toy::start(ToySpec { failing: Failing::Share(share), ..spec("v2") }).unwrap();
             for _ in 0..10 {
@@ -283,7 +283,7 @@ mod tests {
         let (latency, jitter) = (Duration::from_millis(30), Duration::from_millis(5));
         let toy = Toy::start(ToySpec { latency, jitter, ..spec("slow") }).unwrap();
         let started = std::time::Instant::now();
-        get(&toy, &Client::new(Limits::default()), "/").await;
+        get(&toy, &Client::new(Limits::default(), Reach::anywhere()), "/").await;
         assert!(started.elapsed() >= latency);
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let url = format!("http://{}/", toy.address());
         let ask = tokio::spawn({
             let request = Request::get(url.clone()).body(Bytes::new()).unwrap();
-            async move { Client::new(Limits::default()).request(request).await }
+            async move { Client::new(Limits::default(), Reach::anywhere()).request(request).await }
         });
         let asked = std::time::Instant::now();
         while toy.requests() == 0 {
@@ -316,7 +316,7 @@ mod tests {
         tokio::task::spawn_blocking(move || toy.drain()).await.unwrap();
         assert_eq!(ask.await.unwrap().unwrap().status(), 200);
         let late = Request::get(url).body(Bytes::new()).unwrap();
-        assert!(Client::new(Limits::default()).request(late).await.is_err());
+        assert!(Client::new(Limits::default(), Reach::anywhere()).request(late).await.is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Addresses and networks as numbers, so that a rule can say whom it means. Touches no socket; parses the usual texts.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::{fmt, str::FromStr};
 
 /// An IPv6 address as a number; IPv4 is mapped (`::ffff:a.b.c.d`), so that both are compared alike.
@@ -20,6 +21,16 @@ impl Address {
     #[must_use]
     pub const fn v6(octets: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(octets))
+    }
+}
+
+impl fmt::Display for Address {
+    /// As it is written: `10.0.0.1`, or `fd00::1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match u32::try_from(self.0 ^ MAPPED) {
+            Ok(v4) => Ipv4Addr::from_bits(v4).fmt(f),
+            Err(_) => Ipv6Addr::from_bits(self.0).fmt(f),
+        }
     }
 }
 

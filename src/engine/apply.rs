@@ -11,7 +11,7 @@ use super::{
     plan::{Plan, ServicePlan},
     rollout::{Log, Recollection, Service},
     route::Routes,
-    samples::{Samples, SlotSamples},
+    samples::{EndpointSamples, Samples, SlotSamples},
     table::{ServiceTable, Table},
     time::Timestamp,
     view::View,
@@ -182,8 +182,13 @@ impl Engine {
         for slot in &samples.slots {
             by_service.entry(&slot.service).or_default().push(slot);
         }
+        let mut endpoints: HashMap<&ServiceName, Vec<&EndpointSamples>> = HashMap::new();
+        for seen in &samples.endpoints {
+            endpoints.entry(&seen.service).or_default().push(seen);
+        }
         for service in &mut self.services {
             let slots = by_service.remove(service.name()).unwrap_or_default();
+            service.look_at_endpoints(&endpoints.remove(service.name()).unwrap_or_default(), log);
             service.measured(&slots, log);
         }
     }
@@ -209,14 +214,15 @@ impl Engine {
     }
 }
 
-/// Whether the canary of a former table has less weight now, or is no longer where header routes lead.
+/// Whether the canary of a former table has less weight now, or is no longer where header and mirror routes lead.
 /// `at` is its place then, which seldom changes.
 fn takes_from_canary(before: &ServiceTable, at: usize, now: &[ServiceTable]) -> bool {
     let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
     let is_it = |service: &&ServiceTable| service.name == before.name;
     let service = now.get(at).filter(is_it).or_else(|| now.iter().find(is_it));
-    let lost = service.is_none_or(|service| service.canary.is_none());
-    if lost && !before.header_routes.is_empty() {
+    let present = service.and_then(|service| service.canary.map(|at| &service.versions[at].name));
+    let lost = present != Some(&canary.name);
+    if lost && !(before.header_routes.is_empty() && before.mirror_routes.is_empty()) {
         return true;
     }
     let version = service.and_then(|service| service.versions.iter().find(|version| version.name == canary.name));

@@ -3,13 +3,12 @@
 
 use std::{fmt, sync::Arc};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     address::{Address, Network},
     names::VersionName,
-    request::{HeaderMatch, RequestMatch, RequestView},
-    weight::Weight,
+    request::{HeaderMatch, RequestView},
 };
 
 /// Who may say by himself which version he wants, and how.
@@ -96,30 +95,6 @@ impl HeaderRoute {
     }
 }
 
-/// A step's `setMirrorRoute`: of requests that stable serves, so many are copied to the canary. Gone with the rollout.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MirrorRoute {
-    /// By which a later step replaces or removes it.
-    pub name: Arc<str>,
-    /// Of so many requests that meet it.
-    pub share: Weight,
-    /// It is met by requests that meet one of these; by all when there is none.
-    pub matches: Vec<RequestMatch>,
-}
-
-impl MirrorRoute {
-    /// Whether the request meets it. Without a condition on the method only safe ones (GET, HEAD, OPTIONS) do: a copy
-    /// of anything else would do something twice.
-    #[must_use]
-    pub fn is_met_by(&self, request: &RequestView<'_>) -> bool {
-        let is_safe = is_safe(request.method);
-        if self.matches.is_empty() {
-            return is_safe;
-        }
-        self.matches.iter().any(|one| (is_safe || one.method.is_some()) && one.is_met_by(request))
-    }
-}
-
 /// Clients who are in a group by what they send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cohort {
@@ -151,14 +126,10 @@ pub enum CohortTarget {
     Version(VersionName),
 }
 
-/// Whether a method promises to change nothing (RFC 9110 9.2.1), as far as it is of use to copies.
-#[must_use]
-pub fn is_safe(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
-}
-
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
 
     fn word(rule: &ForceRule, fields: &[(&'static str, &'static str)], client: Address) -> Option<String> {

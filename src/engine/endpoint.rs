@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use super::address::Address;
+
 /// Where a version answers. Names are resolved by the data plane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
@@ -27,6 +29,27 @@ impl Endpoint {
     }
 }
 
+/// An endpoint at one of the addresses of its name: what is asked, counted and left out by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Instance {
+    /// As it is configured.
+    pub endpoint: Endpoint,
+    /// Which address, where the endpoint has a name; none where it has none, and while the name's addresses are not known.
+    pub address: Option<Address>,
+}
+
+/// Which of a version's instances get requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum InUse {
+    /// All that the data plane knows.
+    #[default]
+    All,
+    /// All but these. If no other is known, these as well.
+    AllBut(Arc<[Instance]>),
+    /// None, however many are known: a canary that is dead.
+    Nobody,
+}
+
 /// Which HTTP is spoken to the endpoints of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum UpstreamHttp {
@@ -47,6 +70,14 @@ impl fmt::Display for Endpoint {
             Self::Tcp { host, port } => write!(f, "{host}:{port}"),
             Self::Unix { path } => write!(f, "unix:{path}"),
         }
+    }
+}
+
+impl fmt::Display for Instance {
+    /// The endpoint, and the address behind an `@` if it is one of a name's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.endpoint.fmt(f)?;
+        self.address.map_or(Ok(()), |address| write!(f, "@{address}"))
     }
 }
 

@@ -61,11 +61,15 @@ pub enum EventKind {
     ScaleDown,
     /// A person ended the analyses that were running.
     Terminated,
+    /// An endpoint of a version that serves is left out. One that comes and goes is told of once in a while.
+    EndpointOut,
+    /// An endpoint that was told to be out is back.
+    EndpointBack,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Initialized,
         Self::Started,
         Self::WeightChanged,
@@ -78,7 +82,15 @@ impl EventKind {
         Self::Reconfigured,
         Self::ScaleDown,
         Self::Terminated,
+        Self::EndpointOut,
+        Self::EndpointBack,
     ];
+
+    /// Whether it says where a rollout stands; endpoints come and go beside it.
+    #[must_use]
+    pub const fn is_of_rollout(self) -> bool {
+        !matches!(self, Self::EndpointOut | Self::EndpointBack)
+    }
 
     /// The word for records, API and logs.
     #[must_use]
@@ -96,6 +108,8 @@ impl EventKind {
             Self::Reconfigured => "reconfigured",
             Self::ScaleDown => "scaleDown",
             Self::Terminated => "terminated",
+            Self::EndpointOut => "endpointOut",
+            Self::EndpointBack => "endpointBack",
         }
     }
 }
@@ -184,6 +198,13 @@ pub enum Cause {
     NoTraffic {
         /// How long.
         waited: Duration,
+    },
+    /// What was seen of an endpoint.
+    Endpoint {
+        /// Which.
+        endpoint: String,
+        /// Why it is left out, in words; empty when it is back.
+        why: String,
     },
     /// The rollout's deadline passed.
     Deadline {

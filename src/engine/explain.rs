@@ -2,12 +2,14 @@
 
 use super::{
     assign::CohortTarget,
+    endpoint::InUse,
+    failure::DeadCanary,
     filter::Scheme,
     names::{Role, ServiceName, VersionName},
     request::RequestView,
-    route::Action,
+    route::{Action, Route},
     split::{self, Claims, Reason},
-    table::{ServiceTable, Table},
+    table::{ServiceTable, Table, VersionTable},
     weight::Weight,
 };
 
@@ -49,13 +51,28 @@ pub struct Chosen {
     pub bucket: Option<u32>,
     /// Each version that may get it, with its chance; one alone where it is certain.
     pub versions: Vec<(VersionName, Role, Weight)>,
+    /// Copies that it may have.
+    pub copies: Vec<Copied>,
+}
+
+/// A copy of a request, which is thrown away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// To a version of this service.
+    pub service: ServiceName,
+    /// To this one.
+    pub version: VersionName,
+    /// With this chance, where the request goes to a version whose requests are copied.
+    pub share: Weight,
+    /// What asks for it, in words.
+    pub because: String,
 }
 
 /// Explains a request that came in by `scheme`. None when the table has no service.
 #[must_use]
 pub fn explain(table: &Table, request: &RequestView<'_>, scheme: Scheme) -> Option<Explanation> {
     if table.routes.is_empty() {
-        let outcome = Outcome::Version(chosen(table.services.first()?, request));
+        let outcome = Outcome::Version(chosen(table.services.first()?, None, table, request));
         return Some(Explanation { route: None, outcome });
     }
     let Some(found) = table.routes.find(request) else {
@@ -68,17 +85,18 @@ pub fn explain(table: &Table, request: &RequestView<'_>, scheme: Scheme) -> Opti
             Outcome::Redirect { status: redirect.status, location }
         }
         Action::Forward(name) => {
-            Outcome::Version(chosen(table.services.iter().find(|service| service.name == *name)?, request))
+            let service = table.services.iter().find(|service| service.name == *name)?;
+            Outcome::Version(chosen(service, Some(route), table, request))
         }
     };
     Some(Explanation { route: Some(route.name.clone()), outcome })
 }
 
-fn chosen(service: &ServiceTable, request: &RequestView<'_>) -> Chosen {
+fn chosen(service: &ServiceTable, route: Option<&Route>, table: &Table, request: &RequestView<'_>) -> Chosen {
     let claims = Claims::of(service, request);
     let assignment = split::assign(service, &claims, || 0);
     let is_drawn = assignment.reason == Reason::Sampled || assignment.hand_out.is_some();
-    let because = match assignment.reason {
+    let mut because = match assignment.reason {
         Reason::Forced => format!("the request forces it: {}", target(claims.forced.as_ref())),
         Reason::Cohort => match claims.header_route.as_ref().filter(|_| Some(assignment.version) == service.canary) {
             Some(name) => format!("header route `{name}` of the rollout"),
@@ -99,8 +117,38 @@ fn chosen(service: &ServiceTable, request: &RequestView<'_>) -> Chosen {
     } else {
         vec![one(assignment.version, Weight::FULL)]
     };
+    let is_dead = |of: &&VersionTable| of.in_use == InUse::Nobody;
+    if let Some(dead) = service.canary.map(|at| &service.versions[at]).filter(is_dead)
+        && versions.iter().any(|(name, ..)| *name == dead.name)
+    {
+        let instead = match service.failure.dead_canary {
+            DeadCanary::Stable => format!("{} answers for it", service.versions[service.stable].name),
+            DeadCanary::Fail => "it fails there".to_owned(),
+        };
+        because = format!("{because}; no endpoint of {} is well, so {instead}, and it counts as failed", dead.name);
+    }
     let bucket = assignment.bucket.filter(|_| !is_drawn).map(split::Bucket::number);
-    Chosen { service: service.name.clone(), reason: assignment.reason, because, bucket, versions }
+    let by_rollout =
+        service.mirror_route(request).filter(|_| versions.iter().any(|(_, role, _)| *role == Role::Stable));
+    let to_canary = by_rollout.zip(service.canary).map(|(mirror, canary)| Copied {
+        service: service.name.clone(),
+        version: service.versions[canary].name.clone(),
+        share: mirror.share,
+        because: format!("mirror route `{}` of the rollout, where stable serves the request", mirror.name),
+    });
+    let copies = route.and_then(|route| to_service(route, table, request)).into_iter().chain(to_canary).collect();
+    Chosen { service: service.name.clone(), reason: assignment.reason, because, bucket, versions, copies }
+}
+
+fn to_service(route: &Route, table: &Table, request: &RequestView<'_>) -> Option<Copied> {
+    let filter = route.filters.mirror.as_ref().filter(|filter| filter.is_met_by(request))?;
+    let service = table.services.iter().find(|service| service.name == filter.service)?;
+    Some(Copied {
+        service: service.name.clone(),
+        version: service.versions[service.stable].name.clone(),
+        share: filter.share,
+        because: "`mirror` of the route".to_owned(),
+    })
 }
 
 fn target(target: Option<&CohortTarget>) -> String {

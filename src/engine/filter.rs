@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{names::ServiceName, request::RequestView, weight::Weight};
+use super::{mirror::MirrorFilter, request::RequestView};
 
 /// Changes of header fields: set first, then added, then removed, as HTTPRoute has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -185,17 +185,6 @@ impl OriginMatch {
                 .is_some_and(|labels| !labels.is_empty() && !labels.contains(['/', ':'])),
         }
     }
-}
-
-/// Copies of a route's requests to the stable version of another service; the answers are thrown away.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MirrorFilter {
-    /// Whose stable version gets them.
-    pub service: ServiceName,
-    /// Of so many requests.
-    pub share: Weight,
-    /// With these methods only.
-    pub methods: Vec<Method>,
 }
 
 #[cfg(test)]

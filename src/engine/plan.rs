@@ -10,6 +10,7 @@ use super::{
     endpoint::{Endpoint, UpstreamHttp},
     failure::{FailurePlan, Retry},
     filter::BothWays,
+    mirror::MirrorRoute,
     names::{ServiceName, VersionName},
     policy::Policy,
     route::Routes,
@@ -137,6 +138,13 @@ pub enum Step {
         name: Arc<str>,
         /// The route; none removes it.
         route: Option<HeaderRoute>,
+    },
+    /// Copies requests that stable serves to the canary, until it is replaced or removed or the rollout ends.
+    SetMirrorRoute {
+        /// By which a later step replaces or removes it.
+        name: Arc<str>,
+        /// The route; none removes it.
+        route: Option<MirrorRoute>,
     },
     /// Holds.
     Pause(Pause),

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use jiff::{civil, tz::TimeZone};
 
-use super::time::Timestamp;
+use super::{time::Timestamp, weight::Weight};
 
 /// How long an old version is kept before it may be stopped, where nothing is written.
 pub const SCALE_DOWN_DELAY: Duration = Duration::from_secs(30);
+/// How long what lives long may go on at a version that serves no longer, where nothing is written.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many earlier stables can be gone back to at once, where nothing is written.
 pub const ROLLBACK_WINDOW: usize = 3;
 
@@ -19,6 +21,10 @@ pub struct Policy {
     pub windows: Vec<RiseWindow>,
     /// How long an abort takes to bring the canary's weight to nothing; zero is at once.
     pub abort_ramp: Duration,
+    /// How long upgraded connections and streams of a version go on after it has lost its part.
+    pub drain_timeout: Duration,
+    /// What an abort waits for before it takes weight from the canary; nothing without.
+    pub capacity_guard: Option<CapacityGuard>,
     /// After a promotion or an abort: when the version that serves no longer may be stopped.
     pub scale_down_delay: Duration,
     /// How many earlier stables `undo` may go back to at once; older ones take an ordinary rollout.
@@ -27,6 +33,22 @@ pub struct Policy {
     pub promote_early: Option<EarlyPromotion>,
     /// Most rollouts of this process that go on at the same time, this one included; zero is no limit.
     pub concurrent: usize,
+}
+
+/// `abort.capacityGuard`: stable may have been scaled down while the canary had most of the traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacityGuard {
+    /// This share of stable's endpoints must not be known to be bad.
+    pub min_healthy: Weight,
+    /// The weight goes back after so long in any case.
+    pub deadline: Duration,
+}
+
+impl Default for CapacityGuard {
+    fn default() -> Self {
+        let min_healthy = Weight::from_ppm(500_000).unwrap_or(Weight::FULL);
+        Self { min_healthy, deadline: Duration::from_secs(10) }
+    }
 }
 
 /// `promoteEarly`: how sure one must be, and of what.
@@ -50,6 +72,8 @@ impl Default for Policy {
         Self {
             windows: Vec::new(),
             abort_ramp: Duration::ZERO,
+            drain_timeout: DRAIN_TIMEOUT,
+            capacity_guard: None,
             scale_down_delay: SCALE_DOWN_DELAY,
             rollback_window: ROLLBACK_WINDOW,
             promote_early: None,

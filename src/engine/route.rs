@@ -7,7 +7,11 @@
 //! the file. A prefix covers whole segments, so `/v2` is met by `/v2` and `/v2/x` and not by `/v2x`. Paths, parameters
 //! and methods are compared as sent, in their case; hosts in any case, without the port.
 
-use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use http::Method;
 
@@ -96,6 +100,7 @@ pub struct Routes {
     hosts: BTreeMap<String, Paths>,
     wildcards: BTreeMap<String, Paths>,
     any_host: Paths,
+    copied_to: BTreeSet<ServiceName>,
 }
 
 /// The route of a request.
@@ -126,6 +131,8 @@ impl Routes {
         }
         let all = built.hosts.values_mut().chain(built.wildcards.values_mut()).chain([&mut built.any_host]);
         all.for_each(Paths::sort);
+        let mirrors = routes.iter().filter_map(|route| route.filters.mirror.as_ref());
+        built.copied_to = mirrors.map(|mirror| mirror.service.clone()).collect();
         built.all = routes;
         built
     }
@@ -134,6 +141,12 @@ impl Routes {
     #[must_use]
     pub fn all(&self) -> &[Route] {
         &self.all
+    }
+
+    /// Whether requests of any of them are copied to the service.
+    #[must_use]
+    pub fn copy_to(&self, service: &ServiceName) -> bool {
+        self.copied_to.contains(service)
     }
 
     /// Whether there is none.

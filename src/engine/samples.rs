@@ -1,6 +1,9 @@
 //! Facts about traffic, as `measure` drains them: what was added since the last drain, never totals.
 
+use std::sync::Arc;
+
 use super::{
+    endpoint::Instance,
     names::{Generation, ServiceName, VersionName},
     split::Bucket,
     stats::latency::LatencyCounts,
@@ -11,6 +14,34 @@ use super::{
 pub struct Samples {
     /// One entry for each version and weight generation with news.
     pub slots: Vec<SlotSamples>,
+    /// One entry for each version whose endpoints are watched.
+    pub endpoints: Vec<EndpointSamples>,
+}
+
+/// The endpoints of one version, and what was seen of them since the last drain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointSamples {
+    /// Whose.
+    pub service: ServiceName,
+    /// Which version.
+    pub version: VersionName,
+    /// All that are known now: what the names' addresses are. The same object while nothing changes.
+    pub known: Arc<[Instance]>,
+    /// Those of them with news.
+    pub news: Vec<InstanceSamples>,
+}
+
+/// What was seen of one instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceSamples {
+    /// Which.
+    pub instance: Instance,
+    /// How its health checks ended, in order; why, where they failed.
+    pub checks: Vec<Result<(), Arc<str>>>,
+    /// How often it failed as many requests in a row as `ejection` names.
+    pub error_runs: u64,
+    /// How the last of them failed, as a word of `measure`.
+    pub last_error: &'static str,
 }
 
 /// What one version did in one weight generation since the last drain, over all workers.

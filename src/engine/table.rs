@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     address::Network,
-    assign::{Cohort, ForceRule, HeaderRoute, MirrorRoute},
-    endpoint::{Endpoint, UpstreamHttp},
+    assign::{Cohort, ForceRule, HeaderRoute},
+    endpoint::{Endpoint, InUse, UpstreamHttp},
     failure::{FailurePlan, Retry},
     filter::BothWays,
+    mirror::MirrorRoute,
     names::{Generation, Role, ServiceName, VersionName},
     route::Routes,
     split::Split,
@@ -64,6 +65,8 @@ pub struct ServiceTable {
     pub sticky: Option<StickyRule>,
     /// The canary takes nobody new: only clients whose bucket is its own, and who are forced there.
     pub draining: bool,
+    /// How long what lives long at a version goes on after that has lost its part.
+    pub drain_timeout: Duration,
     /// Limits on waiting, for routes that have none of their own.
     pub timeouts: Timeouts,
     /// Further attempts at a version.
@@ -87,6 +90,8 @@ pub struct VersionTable {
     pub http: UpstreamHttp,
     /// How its endpoints are used.
     pub upstream: Arc<UpstreamPlan>,
+    /// Which of its endpoints get requests now.
+    pub in_use: InUse,
     /// What is changed on the way to it and back.
     pub filters: Arc<BothWays>,
 }

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use super::weight::Weight;
+
 /// What a version says about its endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpstreamPlan {
@@ -13,6 +15,49 @@ pub struct UpstreamPlan {
     pub slow_start: Duration,
     /// TLS to all of its endpoints; plain without.
     pub tls: Option<Arc<UpstreamTls>>,
+    /// How each endpoint is asked whether it is well; none is asked without.
+    pub health: Option<HealthPlan>,
+    /// When an endpoint is left out for what it does with requests; never without.
+    pub ejection: Option<EjectionPlan>,
+}
+
+/// `health`: a question to each endpoint, beside the requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HealthPlan {
+    /// What is asked for by GET; an answer from 200 to 399 is good. Without, a connection (with its TLS) is.
+    pub path: Option<Arc<str>>,
+    /// From one answer to the next question; a tenth more or less.
+    pub interval: Duration,
+    /// How long an answer may take; not longer than `interval`.
+    pub timeout: Duration,
+    /// Good answers in a row that bring it back; at least one.
+    pub healthy: u32,
+    /// Bad ones in a row that take it out; at least one.
+    pub unhealthy: u32,
+}
+
+impl Default for HealthPlan {
+    fn default() -> Self {
+        Self { path: None, interval: Duration::from_secs(2), timeout: Duration::from_secs(1), healthy: 2, unhealthy: 3 }
+    }
+}
+
+/// `ejection`: an endpoint that fails requests in a row is left out for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EjectionPlan {
+    /// So many errors in a row, over all workers; at least one.
+    pub consecutive_errors: u32,
+    /// How long the first time. Each further time lasts so much longer; what it served between them is taken off.
+    pub base: Duration,
+    /// Most of a version's endpoints that are left out at once; one always may be.
+    pub max_share: Weight,
+}
+
+impl Default for EjectionPlan {
+    fn default() -> Self {
+        let max_share = Weight::from_ppm(500_000).unwrap_or(Weight::FULL);
+        Self { consecutive_errors: 5, base: Duration::from_secs(10), max_share }
+    }
 }
 
 /// `loadBalancing`.

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     analysis::record::RunRecord,
     event::Event,
+    health::EndpointView,
     names::{Generation, Revision, Role, ServiceName, VersionName},
     samples::Counts,
     time::Timestamp,
@@ -39,9 +40,11 @@ pub struct ServiceView {
     pub canary: Option<VersionName>,
     /// The running rollout.
     pub rollout: Option<RolloutView>,
+    /// The earlier stable version that `undo` would go back to; none while a rollout runs.
+    pub undo_to: Option<VersionName>,
     /// Each configured version.
     pub versions: Vec<VersionView>,
-    /// The latest event.
+    /// The latest event but for those of endpoints.
     pub last_event: Option<Event>,
     /// Analysis runs since the start of the process, the latest last: those that ended (bounded), then those that go on.
     pub analysis_runs: Vec<Arc<RunRecord>>,
@@ -91,6 +94,19 @@ pub struct RolloutView {
     pub waiting: Vec<Waiting>,
     /// What would end the rollout, with where it stands.
     pub checks: Vec<CheckView>,
+    /// The header routes in force, by name: requests that meet one go to the canary, whatever its weight.
+    pub header_routes: Vec<String>,
+    /// The mirror routes in force: copies of requests that stable serves go to the canary.
+    pub mirror_routes: Vec<MirrorView>,
+}
+
+/// A mirror route in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorView {
+    /// Its name.
+    pub name: String,
+    /// Of so many requests that meet it.
+    pub share: Weight,
 }
 
 /// One thing that is awaited.
@@ -210,4 +226,6 @@ pub struct VersionView {
     pub p95: Option<Duration>,
     /// 99th percentile.
     pub p99: Option<Duration>,
+    /// Its endpoints, where they are watched.
+    pub endpoints: Vec<EndpointView>,
 }

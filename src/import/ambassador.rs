@@ -1,86 +1,167 @@
-//! Ambassador, Emissary: two Mappings of one prefix, of which one has a weight in percent and is the canary.
+//! Ambassador, Emissary: Mappings. Those with the same conditions are one service, and of them the one with a weight in
+//! percent is the canary. Without `rewrite` a prefix is taken away there, so the routes say it.
 
 use std::time::Duration;
 
 use super::{
     Importer,
-    draft::{Backend, Draft},
+    backend::Backend,
+    draft::{Draft, Service, Sticky, service_name, unused_name},
+    istio_http::{decide, retry_on, retry_text, words},
     ledger::Ledger,
-    manifest::{Item, ONE_SERVICE, Object, Objects},
-    value::{WAITS, whole},
+    manifest::{Item, Object, Objects},
+    matching::{Condition, How, Match},
+    route::Route,
+    secret, trial,
+    value::{WAITS, go_duration, is_token, scalar, whole},
 };
-use crate::engine::{names::VersionName, weight::Weight};
+use crate::engine::weight::Weight;
 
 pub(super) const IMPORTER: Importer = Importer {
     word: "ambassador",
     reads: &["Mapping"],
     wants: "Mapping with a `weight`",
     reasons: &[
-        ("Mapping", "spec.hostname", ROUTES),
-        ("Mapping", "spec.host", ROUTES),
-        ("Mapping", "spec.prefix", ROUTES),
-        ("Mapping", "spec.method", ROUTES),
-        ("Mapping", "spec.headers", ROUTES),
-        ("Mapping", "spec.rewrite", "rewriting is for `routes[].filters.rewrite`"),
-        ("Mapping", "spec.retry_policy", "retries are for `routes[].retry`"),
-        ("Mapping", "spec.shadow", "mirroring is for `routes[].filters.mirror`"),
+        ("Mapping", "spec.shadow", "waits for mirroring"),
+        ("Mapping", "spec.docs", "there is no portal of documents"),
+        ("Mapping", "spec.ambassador_id", "Serin listens by itself"),
+        ("Mapping", "spec.bypass_auth", "Serin asks nobody whether a request may pass"),
+        ("Mapping", "spec.load_balancer", "only a cookie's name and its lifetime are taken over"),
     ],
     draft,
 };
 
-const ROUTES: &str = "which requests it is about is for `routes[].match`: every request goes to the service";
+/// Fields that say which requests a Mapping takes. Serin has a word for each but the last ones.
+const CONDITIONS: [&str; 14] = [
+    "hostname",
+    "host",
+    "host_regex",
+    "prefix",
+    "prefix_regex",
+    "prefix_exact",
+    "method",
+    "method_regex",
+    "headers",
+    "regex_headers",
+    "query_parameters",
+    "regex_query_parameters",
+    "case_sensitive",
+    "precedence",
+];
 
 fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
-    let canary = objects.all("Mapping").find(|mapping| mapping.spec(&["weight"]).is_some())?;
-    let stable = partner(canary, objects)?;
-    for other in objects.all("Mapping") {
-        if !std::ptr::eq(other, canary) && !std::ptr::eq(other, stable) {
-            ledger.dropped(&other.item, ONE_SERVICE);
-        }
-    }
-    let weight_at = canary.spec(&["weight"])?;
-    let share =
-        whole(weight_at).filter(|weight| *weight <= 100).and_then(|weight| format!("{weight}%").parse::<Weight>().ok());
-    match share {
-        Some(share) => ledger.kept(weight_at, format!("`setWeight: {share}`")),
-        None => ledger.dropped(weight_at, "not a whole number from 0 to 100; the canary gets no share"),
-    }
-    let of_stable = side(stable, "v1", ledger);
-    let of_canary = side(canary, "v2", ledger);
-    let service = Some(&stable.name).filter(|name| VersionName::new(name).is_ok());
-    if service.is_some() {
-        ledger.kept_field(stable, &["metadata", "name"], "the service's name");
-    }
-    ledger.kept_field(canary, &["metadata", "name"], "the canary's Mapping");
-    let mut draft = Draft::new(service.map_or("app", |name| name).to_owned(), of_stable, Some(of_canary));
-    draft.hold_at(share.unwrap_or(Weight::ZERO), ledger.place(weight_at));
-    if let Some(item) = stable.spec(&["timeout_ms"]) {
-        match whole(item).map(Duration::from_millis).filter(|time| WAITS.contains(time)) {
-            Some(time) => {
-                draft.request_timeout = Some(time);
-                ledger.approximated(item, "`timeouts.request`, which ends with the response head");
+    let is_shadow = |mapping: &&Object| mapping.spec(&["shadow"]).is_some_and(Item::is_true);
+    let has_weight = |mapping: &&Object| mapping.spec(&["weight"]).is_some();
+    let all: Vec<&Object> = objects.all("Mapping").filter(|mapping| !is_shadow(mapping)).collect();
+    all.iter().find(|mapping| has_weight(mapping))?;
+    let mut draft = Draft::empty();
+    let (canaries, stables): (Vec<&Object>, Vec<&Object>) = all.into_iter().partition(has_weight);
+    let mut taken: Vec<&Object> = Vec::new();
+    for stable in stables {
+        let matched = match matched(stable) {
+            Ok(matched) => matched,
+            Err(why) => {
+                ledger.retracted(
+                    &stable.item,
+                    &format!("its conditions cannot be said, and it must not take others: {why}"),
+                );
+                continue;
             }
-            None => ledger.dropped(item, "not from 1ms to 1h"),
+        };
+        let same = |canary: &&&Object| self::matched(canary).as_ref() == Ok(&matched);
+        let canary = canaries.iter().find(same).copied();
+        taken.extend(canary);
+        mapping(stable, canary, matched, &mut draft, ledger);
+    }
+    for canary in canaries.iter().filter(|canary| !taken.iter().any(|other| std::ptr::eq(*other, **canary))) {
+        ledger.dropped(
+            &canary.item,
+            "there is no Mapping without a weight that has the same conditions, or it has a canary already",
+        );
+    }
+    draft.remark_splits();
+    (!draft.services.is_empty()).then_some(draft)
+}
+
+/// Which requests a Mapping takes.
+fn matched(mapping: &Object) -> Result<Match, String> {
+    let text = |field: &str| mapping.spec(&[field]).and_then(Item::text).map(str::to_owned);
+    let is_true = |field: &str| mapping.spec(&[field]).is_some_and(Item::is_true);
+    for field in ["host_regex", "method_regex"] {
+        if is_true(field) {
+            return Err(format!("`{field}`: hosts and methods are compared whole"));
         }
     }
-    Some(draft)
+    if mapping.spec(&["case_sensitive"]).is_some_and(|item| item.text() == Some("false")) {
+        return Err("paths are compared in their case".to_owned());
+    }
+    let how = match (is_true("prefix_regex"), is_true("prefix_exact")) {
+        (true, _) => How::Regex,
+        (_, true) => How::Exact,
+        _ => How::Prefix,
+    };
+    let mut one = Match {
+        host: text("hostname").or_else(|| text("host")).filter(|host| host != "*"),
+        path: text("prefix").map(|path| (how, path)).filter(|(how, path)| *how != How::Prefix || path != "/"),
+        method: text("method"),
+        ..Match::default()
+    };
+    for (field, how) in [
+        ("headers", How::Exact),
+        ("regex_headers", How::Regex),
+        ("query_parameters", How::Exact),
+        ("regex_query_parameters", How::Regex),
+    ] {
+        for (name, value) in mapping.spec(&[field]).map_or(&[][..], Item::fields) {
+            // `true` asks only that it is there.
+            let (how, value) =
+                if value.is_true() { (How::Regex, ".*") } else { (how, value.text().unwrap_or_default()) };
+            let conditions = if field.ends_with("headers") { &mut one.headers } else { &mut one.query };
+            conditions.push(Condition::new(name, how, value));
+        }
+    }
+    one.try_out().map(|()| one)
 }
 
-/// The Mapping without a weight that takes what the canary does not: of the same prefix, or else the first.
-fn partner<'o>(canary: &Object, objects: &'o Objects) -> Option<&'o Object> {
-    let prefix = |mapping: &Object| mapping.spec(&["prefix"]).and_then(Item::text).map(str::to_owned);
-    let others: Vec<&Object> = objects.all("Mapping").filter(|mapping| mapping.spec(&["weight"]).is_none()).collect();
-    let wanted = prefix(canary);
-    others.iter().find(|mapping| prefix(mapping) == wanted).or(others.first()).copied()
+fn mapping(stable: &Object, canary: Option<&Object>, matched: Match, draft: &mut Draft, ledger: &mut Ledger) {
+    let of_stable = side(stable, "v1", ledger);
+    let of_canary = canary.map(|canary| side(canary, "v2", ledger));
+    let name = service_name(stable, ledger);
+    let name = unused_name(&name, &draft.services);
+    let mut service = Service::new(name.clone(), of_stable, of_canary);
+    for object in std::iter::once(stable).chain(canary) {
+        for item in CONDITIONS.iter().filter_map(|field| object.spec(&[field])) {
+            ledger.kept(item, "`match` of the route");
+        }
+    }
+    if let Some((canary, weight_at)) = canary.and_then(|canary| Some((canary, canary.spec(&["weight"])?))) {
+        ledger.kept_field(canary, &["metadata", "name"], "the canary's Mapping");
+        let weight = whole(weight_at).filter(|weight| *weight <= 100);
+        let share = weight.and_then(|weight| format!("{weight}%").parse::<Weight>().ok());
+        match share {
+            Some(share) => ledger.kept(weight_at, format!("`setWeight: {share}`")),
+            None => ledger.dropped(weight_at, "not a whole number from 0 to 100; the canary gets no share"),
+        }
+        service.hold_at(share.unwrap_or(Weight::ZERO), ledger.place(weight_at));
+    }
+    service.sticky = sticky(stable, ledger);
+    draft.services.push(service);
+    let from = stable.spec(&["prefix"]).map(|item| ledger.place(item)).unwrap_or_default();
+    let mut route = Route { from, matches: vec![matched], service: Some(name), ..Route::default() };
+    rewrite(stable, &mut route, ledger);
+    headers(stable, &mut route, ledger);
+    limits(stable, &mut route, ledger);
+    cors(stable, &mut route, ledger);
+    draft.routes.push(route);
 }
 
-/// `service: [http://]name[.namespace][:port]`.
+/// `service: [http[s]://]name[.namespace][:port]`.
 fn side(mapping: &Object, fallback: &str, ledger: &mut Ledger) -> Backend {
     let namespace = mapping.namespace(ledger);
     let Some(item) = mapping.spec(&["service"]) else { return Backend::unknown(fallback) };
     let text = item.text().unwrap_or_default();
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-    let (host, port) = rest.split_once(':').unwrap_or((rest, "80"));
+    let (host, port) = rest.split_once(':').unwrap_or((rest, if scheme == "https" { "443" } else { "80" }));
     let (first, has_namespace) = host.split_once('.').map_or((host, false), |(first, _)| (first, true));
     let address = match namespace {
         Some(namespace) if !has_namespace => format!("{host}.{namespace}"),
@@ -88,12 +169,147 @@ fn side(mapping: &Object, fallback: &str, ledger: &mut Ledger) -> Backend {
     };
     let number = port.parse().ok().filter(|port: &u16| *port > 0);
     let read = number
-        .filter(|_| scheme == "http")
+        .filter(|_| matches!(scheme, "http" | "https"))
         .and_then(|port| Backend::new(first, &address, port).or_else(|| Backend::new(fallback, &address, port)));
-    let Some(backend) = read else {
+    let Some(mut backend) = read else {
         ledger.dropped(item, format!("not `name:port` by HTTP; write where `{fallback}` answers"));
         return Backend::unknown(fallback);
     };
+    if scheme == "https" {
+        backend.secure();
+    }
+    if let Some(grpc) = mapping.spec(&["grpc"]) {
+        match if grpc.is_true() { backend.set("http", "h2".to_owned()) } else { Ok(()) } {
+            Ok(()) => ledger.kept(grpc, "`http` of the version"),
+            Err(why) => ledger.dropped(grpc, why),
+        }
+    }
     ledger.approximated(item, format!("the version `{}` at `{}`, derived from it", backend.version, backend.url));
     backend
+}
+
+/// Without a word a prefix becomes `/`; an empty text leaves it.
+fn rewrite(mapping: &Object, route: &mut Route, ledger: &mut Ledger) {
+    let mut parts = Vec::new();
+    let host_at = mapping.spec(&["host_rewrite"]);
+    parts.extend(host_at.and_then(Item::text).map(|host| format!("host: {}", scalar(host))));
+    let path_at = mapping.spec(&["rewrite"]);
+    let prefix = route.matches.iter().find_map(|one| one.path.clone()).filter(|(how, _)| *how == How::Prefix);
+    let target = path_at.map_or(Some("/"), Item::text).filter(|target| !target.is_empty());
+    if let (Some(target), Some((_, prefix))) = (target, &prefix)
+        && target != prefix
+    {
+        parts.push(format!("path: {{ prefix: {} }}", scalar(target)));
+    }
+    let done = if parts.is_empty() { Ok(()) } else { route.filter("rewrite", format!("{{ {} }}", parts.join(", "))) };
+    for item in [host_at, path_at].into_iter().flatten() {
+        decide(item, done.clone(), "rewrite", ledger);
+    }
+    if let Some(item) = mapping.spec(&["regex_rewrite"]) {
+        ledger.dropped(item, "paths are not rewritten by patterns");
+    }
+}
+
+fn headers(mapping: &Object, route: &mut Route, ledger: &mut Ledger) {
+    for (side, field) in [("request", "requestHeaders"), ("response", "responseHeaders")] {
+        let (mut set, mut add, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        let add_at = mapping.spec(&[&format!("add_{side}_headers")]);
+        for (name, item) in add_at.map_or(&[][..], Item::fields) {
+            // A text is added; a mapping says whether.
+            let value = item.get("value").unwrap_or(item);
+            let is_added = item.get("append").is_none_or(Item::is_true);
+            let entry = (name.clone(), secret::header(name, value, ledger));
+            if is_added { add.push(entry) } else { set.push(entry) }
+        }
+        for (word, entries) in [("set", &set), ("add", &add)] {
+            if !entries.is_empty() {
+                parts.push(format!("{word}: {}", secret::mapping(entries)));
+            }
+        }
+        let remove_at = mapping.spec(&[&format!("remove_{side}_headers")]);
+        let removed: Vec<String> =
+            remove_at.map_or(&[][..], Item::items).iter().filter_map(Item::text).map(scalar).collect();
+        if !removed.is_empty() {
+            parts.push(format!("remove: [{}]", removed.join(", ")));
+        }
+        if parts.is_empty() {
+            continue;
+        }
+        let done = route.filter(field, format!("{{ {} }}", parts.join(", ")));
+        for item in [add_at, remove_at].into_iter().flatten() {
+            decide(item, done.clone(), field, ledger);
+        }
+    }
+}
+
+fn limits(mapping: &Object, route: &mut Route, ledger: &mut Ledger) {
+    if let Some(item) = mapping.spec(&["timeout_ms"]) {
+        match whole(item).map(Duration::from_millis).filter(|time| WAITS.contains(time)) {
+            Some(time) => {
+                route.request_timeout = Some(time);
+                ledger.approximated(item, "`timeouts.request`, which ends with the response head");
+            }
+            None => ledger.dropped(item, "not from 1ms to 1h"),
+        }
+    }
+    let Some(policy) = mapping.spec(&["retry_policy"]) else { return };
+    let (conditions, statuses, _) = retry_on(policy.get("retry_on").and_then(Item::text).unwrap_or_default());
+    let retries = policy.get("num_retries").and_then(whole).unwrap_or(1).min(10);
+    let text = retry_text(retries, &conditions, &statuses);
+    match trial::route(&format!("service: a, retry: {text}")) {
+        Ok(()) => {
+            route.retry = Some(text);
+            for item in ["retry_on", "num_retries"].iter().filter_map(|field| policy.get(field)) {
+                ledger.approximated(
+                    item,
+                    "`retry`: at the same version; reset, timeout and 5xx only for idempotent requests",
+                );
+            }
+        }
+        Err(why) => ledger.dropped(policy, why),
+    }
+    if let Some(item) = policy.get("per_try_timeout") {
+        match item.text().and_then(go_duration).filter(|time| WAITS.contains(time)) {
+            Some(time) => {
+                route.attempt_timeout = Some(time);
+                ledger.kept(item, "`timeouts.attempt`");
+            }
+            None => ledger.dropped(item, "not a duration from 1ms to 1h"),
+        }
+    }
+}
+
+fn cors(mapping: &Object, route: &mut Route, ledger: &mut Ledger) {
+    let Some(item) = mapping.spec(&["cors"]) else { return };
+    let mut parts = Vec::new();
+    for (theirs, ours) in
+        [("origins", "origins"), ("methods", "methods"), ("headers", "headers"), ("exposed_headers", "exposeHeaders")]
+    {
+        let Some(list) = item.get(theirs) else { continue };
+        // A list, or a text with commas.
+        let text = list.text().unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
+        let all = words(list.items().iter().filter_map(Item::text).chain(text), ours);
+        if !all.is_empty() {
+            parts.push(format!("{ours}: [{}]", all.join(", ")));
+        }
+    }
+    if item.get("credentials").is_some_and(Item::is_true) {
+        parts.push("credentials: true".to_owned());
+    }
+    parts.extend(item.get("max_age").and_then(whole).map(|age| format!("maxAge: {}s", age.min(86_400))));
+    decide(item, route.filter("cors", format!("{{ {} }}", parts.join(", "))), "cors", ledger);
+}
+
+fn sticky(mapping: &Object, ledger: &mut Ledger) -> Option<Sticky> {
+    let cookie = mapping.spec(&["load_balancer", "cookie"])?;
+    let name_at = cookie.get("name")?;
+    let name = name_at.text().filter(|name| is_token(name))?;
+    let ttl_at = cookie.get("ttl");
+    let ages = Duration::from_secs(1)..=Duration::from_hours(366 * 24);
+    let ttl = ttl_at.and_then(Item::text).and_then(go_duration).filter(|age| ages.contains(age));
+    ledger.approximated(name_at, "`assign.sticky`: pins a client to a version, not to a pod");
+    if let Some(item) = ttl_at.filter(|_| ttl.is_some()) {
+        ledger.kept(item, "`ttl` of the cookie");
+    }
+    Some(Sticky { cookie: name.to_owned(), ttl })
 }

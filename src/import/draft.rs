@@ -5,9 +5,12 @@ use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
 use super::{
     Input,
-    analysis::TemplateDraft,
+    backend::Backend,
     ledger::Ledger,
-    manifest::{Item, Object, Objects},
+    manifest::Object,
+    route::Route,
+    template::TemplateDraft,
+    trial,
     value::{key_of, scalar, shown},
 };
 use crate::{
@@ -15,33 +18,40 @@ use crate::{
     engine::{names::VersionName, weight::Weight},
 };
 
+/// The file.
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) service: String,
+    pub(super) services: Vec<Service>,
+    /// In the order in which they are written.
+    pub(super) routes: Vec<Route>,
+    pub(super) templates: Vec<TemplateDraft>,
+    /// Entries of `notify`, each on one line.
+    pub(super) notify: Vec<String>,
+    pub(super) remarks: Vec<String>,
+}
+
+/// One service and how its canary goes out.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) name: String,
     pub(super) stable: Backend,
     pub(super) canary: Option<Backend>,
     /// The canary gets traffic now, so it is wished for in the file.
     pub(super) is_running: bool,
     pub(super) force_header: Option<String>,
+    pub(super) force_cookie: Option<String>,
+    /// Header and value of groups that go to the canary.
+    pub(super) cohorts: Vec<(String, String)>,
     pub(super) sticky: Option<Sticky>,
-    pub(super) request_timeout: Option<Duration>,
-    pub(super) attempt_timeout: Option<Duration>,
     /// What a bare weight is a part of.
     pub(super) max_weight: u64,
     pub(super) steps: Steps,
+    /// Fields of `blueGreen` with comments, in place of steps.
+    pub(super) blue_green: Vec<(&'static str, String, String)>,
+    /// Further fields of `strategy.canary`, values on one line.
+    pub(super) policy: Vec<(&'static str, String)>,
     pub(super) error_rate: Option<(Weight, Duration)>,
     pub(super) p99: Option<(Duration, Duration)>,
-    pub(super) templates: Vec<TemplateDraft>,
-    pub(super) remarks: Vec<String>,
-}
-
-/// A version and where it answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Backend {
-    pub(super) version: String,
-    pub(super) url: String,
-    /// Further addresses.
-    pub(super) more: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -59,6 +69,8 @@ pub(super) enum Step {
     Person,
     /// The value of `analysis`, on one line.
     Analysis(String),
+    /// The value of `setHeaderRoute`, on one line.
+    HeaderRoute(String),
 }
 
 /// Steps with comments; never more than a config may have.
@@ -88,62 +100,10 @@ impl Steps {
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-}
 
-impl Backend {
-    /// A version at an address; none if either is impossible in a config.
-    pub(super) fn new(version: &str, host: &str, port: u16) -> Option<Self> {
-        // Words with meanings of their own in the force header and in templates.
-        let is_taken = matches!(version, "always" | "never" | "stable" | "canary");
-        let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(fine);
-        if is_taken || VersionName::new(version).is_err() || host.len() > 253 || !host.split('.').all(is_label) {
-            return None;
-        }
-        Some(Self { version: version.to_owned(), url: format!("http://{host}:{port}"), more: Vec::new() })
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
     }
-
-    /// A version named after a Service, at the address that the name has in a cluster.
-    pub(super) fn of_service(service: &str, namespace: Option<&str>, port: u16) -> Option<Self> {
-        let host = namespace.map_or_else(|| service.to_owned(), |namespace| format!("{service}.{namespace}"));
-        Self::new(service, &host, port)
-    }
-
-    /// A version where nothing better is known.
-    pub(super) fn unknown(version: &str) -> Self {
-        Self { version: version.to_owned(), url: format!("http://{version}:80"), more: Vec::new() }
-    }
-}
-
-/// Where the port and the names around a backend come from.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) namespace: Option<&'a str>,
-    /// Unless a Service in the input says otherwise.
-    pub(super) port: u16,
-    /// The version's name when the Service's is absent or impossible, and when that is impossible too.
-    pub(super) fallback: (&'a str, &'a str),
-}
-
-/// Makes the backend of the Service that an item names, and says so.
-pub(super) fn backend(item: Option<&Item>, place: Place<'_>, objects: &Objects, ledger: &mut Ledger) -> Backend {
-    let name = item.and_then(Item::text);
-    let of = |name: &str, ledger: &mut Ledger| {
-        let port = objects.port(name, ledger).unwrap_or(place.port);
-        Backend::of_service(name, place.namespace, port)
-    };
-    let backend = name.and_then(|name| of(name, ledger));
-    let backend = backend.or_else(|| of(place.fallback.0, ledger));
-    let backend = backend.unwrap_or_else(|| Backend::unknown(place.fallback.1));
-    if let Some(item) = item {
-        if Some(&*backend.version) == name {
-            let how = format!("a version of that name; its endpoint `{}` is derived from it", backend.url);
-            ledger.approximated(item, how);
-        } else {
-            ledger.dropped(item, format!("cannot be a version's name here; it is called `{}`", backend.version));
-        }
-    }
-    backend
 }
 
 /// The service's name; `app` when that of the object is impossible here.
@@ -158,9 +118,9 @@ pub(super) fn service_name(object: &Object, ledger: &mut Ledger) -> String {
     "app".to_owned()
 }
 
-impl Draft {
-    /// A draft without anything optional.
-    pub(super) fn new(service: String, stable: Backend, canary: Option<Backend>) -> Self {
+impl Service {
+    /// A service without anything optional.
+    pub(super) fn new(name: String, stable: Backend, canary: Option<Backend>) -> Self {
         // Two versions need two names.
         let canary = canary.map(|canary| {
             if canary.version != stable.version {
@@ -170,22 +130,143 @@ impl Draft {
             Backend { version: format!("{}{suffix}", short(&canary.version)), ..canary }
         });
         Self {
-            service,
+            name,
             stable,
             canary,
             is_running: false,
             force_header: None,
+            force_cookie: None,
+            cohorts: Vec::new(),
             sticky: None,
-            request_timeout: None,
-            attempt_timeout: None,
             max_weight: 100,
             steps: Steps::default(),
+            blue_green: Vec::new(),
+            policy: Vec::new(),
             error_rate: None,
             p99: None,
+        }
+    }
+
+    /// Adds a field of the canary strategy, if it may have it.
+    pub(super) fn set(&mut self, field: &'static str, value: String) -> Result<(), String> {
+        trial::strategy(&format!("{field}: {value}"))?;
+        self.policy.push((field, value));
+        Ok(())
+    }
+
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "  {}:\n    versions:", key_of(&self.name));
+        for backend in [Some(&self.stable), self.canary.as_ref()].into_iter().flatten() {
+            let _ = writeln!(text, "      {}: {}", key_of(&backend.version), backend.text());
+        }
+        let _ = writeln!(text, "    stable: {}", scalar(&self.stable.version));
+        match &self.canary {
+            Some(canary) if self.is_running => {
+                let _ = writeln!(text, "    canary: {}", scalar(&canary.version));
+            }
+            Some(canary) => {
+                let how = "without the first `#`, and saved, this starts a rollout";
+                let _ = writeln!(text, "    # canary: {}    # {how}", scalar(&canary.version));
+            }
+            None => {}
+        }
+        self.write_assign(text);
+        if !self.blue_green.is_empty() {
+            text.push_str("    strategy:\n      blueGreen:\n");
+            for (field, value, from) in &self.blue_green {
+                let _ = writeln!(text, "        {field}: {value}{}", behind(from));
+            }
+        } else if !self.steps.is_empty() {
+            self.write_canary(text);
+        }
+    }
+
+    fn write_assign(&self, text: &mut String) {
+        let force: Vec<String> = [("header", &self.force_header), ("cookie", &self.force_cookie)]
+            .into_iter()
+            .filter_map(|(field, name)| Some(format!("{field}: {}", scalar(name.as_ref()?))))
+            .collect();
+        if force.is_empty() && self.cohorts.is_empty() && self.sticky.is_none() {
+            return;
+        }
+        text.push_str("    assign:\n");
+        if !force.is_empty() {
+            let _ = writeln!(text, "      force: {{ {} }}", force.join(", "));
+        }
+        if !self.cohorts.is_empty() {
+            text.push_str("      cohorts:\n");
+        }
+        for (header, value) in &self.cohorts {
+            let (header, value) = (scalar(header), scalar(value));
+            let _ = writeln!(text, "        - {{ header: {header}, values: [{value}], to: canary }}");
+        }
+        if let Some(sticky) = &self.sticky {
+            let _ = writeln!(text, "      sticky: {}", sticky.text());
+        }
+    }
+
+    fn write_canary(&self, text: &mut String) {
+        text.push_str("    strategy:\n      canary:\n");
+        if self.max_weight != 100 {
+            let _ = writeln!(text, "        maxTrafficWeight: {}", self.max_weight);
+        }
+        text.push_str("        steps:\n");
+        for (step, from) in &self.steps.0 {
+            let _ = writeln!(text, "          - {}{}", step.text(), behind(from));
+        }
+        for (field, value) in &self.policy {
+            let _ = writeln!(text, "        {field}: {value}");
+        }
+        if self.error_rate.is_none() && self.p99.is_none() {
+            return;
+        }
+        text.push_str("        guard:\n");
+        if let Some((max, window)) = &self.error_rate {
+            let _ = writeln!(text, "          errorRate: {{ max: {max}, window: {} }}", shown(*window));
+        }
+        if let Some((max, window)) = self.p99 {
+            let (max, window) = (shown(max), shown(window));
+            let _ = writeln!(text, "          latency: [{{ quantile: 0.99, max: {max}, window: {window} }}]");
+        }
+    }
+}
+
+impl Sticky {
+    fn text(&self) -> String {
+        let ttl = self.ttl.map(|ttl| format!(", ttl: {}", shown(ttl))).unwrap_or_default();
+        format!("{{ by: cookie, name: {}{ttl} }}", scalar(&self.cookie))
+    }
+}
+
+impl Step {
+    fn text(&self) -> String {
+        match self {
+            Self::Weight(weight) => format!("setWeight: {weight}"),
+            Self::Hold(duration) => format!("pause: {{ duration: {} }}", shown(*duration)),
+            Self::Person => "pause: {}".to_owned(),
+            Self::Analysis(analysis) => format!("analysis: {analysis}"),
+            Self::HeaderRoute(route) => format!("setHeaderRoute: {route}"),
+        }
+    }
+}
+
+impl Draft {
+    /// A file of nothing yet.
+    pub(super) fn empty() -> Self {
+        let remark = "the endpoints are derived from names of Kubernetes Services: check that Serin reaches them";
+        Self {
+            services: Vec::new(),
+            routes: Vec::new(),
             templates: Vec::new(),
-            remarks: vec![
-                "the endpoints are derived from names of Kubernetes Services: check that Serin reaches them".to_owned(),
-            ],
+            notify: Vec::new(),
+            remarks: vec![remark.to_owned()],
+        }
+    }
+
+    /// Says something of the whole, once.
+    pub(super) fn remark(&mut self, remark: &str) {
+        if !self.remarks.iter().any(|known| known == remark) {
+            self.remarks.push(remark.to_owned());
         }
     }
 
@@ -199,89 +280,20 @@ impl Draft {
             comment(&mut text, &format!("* {remark}"));
         }
         text += "listen: 0.0.0.0:8080\n";
-        self.write_routes(&mut text);
-        let _ = writeln!(text, "services:\n  {}:\n    versions:", key_of(&self.service));
-        for backend in [Some(&self.stable), self.canary.as_ref()].into_iter().flatten() {
-            let urls: Vec<String> = std::iter::once(&backend.url).chain(&backend.more).map(|url| scalar(url)).collect();
-            let one =
-                if let [url] = &urls[..] { url.clone() } else { format!("{{ endpoints: [{}] }}", urls.join(", ")) };
-            let _ = writeln!(text, "      {}: {one}", key_of(&backend.version));
+        if self.services.len() > 1 || !self.routes.iter().all(Route::is_plain) {
+            text += "routes:\n";
+            self.routes.iter().for_each(|route| route.write(&mut text));
         }
-        let _ = writeln!(text, "    stable: {}", scalar(&self.stable.version));
-        match &self.canary {
-            Some(canary) if self.is_running => {
-                let _ = writeln!(text, "    canary: {}", scalar(&canary.version));
+        if !self.notify.is_empty() {
+            text += "notify:\n";
+            for receiver in &self.notify {
+                let _ = writeln!(text, "  - {receiver}");
             }
-            Some(canary) => {
-                let how = "without the first `#`, and saved, this starts a rollout";
-                let _ = writeln!(text, "    # canary: {}    # {how}", scalar(&canary.version));
-            }
-            None => {}
         }
-        self.write_assign(&mut text);
-        self.write_strategy(&mut text);
+        text += "services:\n";
+        self.services.iter().for_each(|service| service.write(&mut text));
         self.write_templates(&mut text);
         text
-    }
-
-    fn write_routes(&self, text: &mut String) {
-        let timeouts = [("request", self.request_timeout), ("attempt", self.attempt_timeout)];
-        let written: Vec<String> =
-            timeouts.iter().filter_map(|(name, value)| Some(format!("{name}: {}", shown((*value)?)))).collect();
-        if !written.is_empty() {
-            let service = scalar(&self.service);
-            let _ = writeln!(text, "routes:\n  - service: {service}\n    timeouts: {{ {} }}", written.join(", "));
-        }
-    }
-
-    fn write_assign(&self, text: &mut String) {
-        if self.force_header.is_none() && self.sticky.is_none() {
-            return;
-        }
-        text.push_str("    assign:\n");
-        if let Some(header) = &self.force_header {
-            let _ = writeln!(text, "      force: {{ header: {} }}", scalar(header));
-        }
-        if let Some(sticky) = &self.sticky {
-            let ttl = sticky.ttl.map(|ttl| format!(", ttl: {}", shown(ttl))).unwrap_or_default();
-            let _ = writeln!(text, "      sticky: {{ by: cookie, name: {}{ttl} }}", scalar(&sticky.cookie));
-        }
-    }
-
-    fn write_strategy(&self, text: &mut String) {
-        if self.steps.is_empty() {
-            return;
-        }
-        text.push_str("    strategy:\n      canary:\n");
-        if self.max_weight != 100 {
-            let _ = writeln!(text, "        maxTrafficWeight: {}", self.max_weight);
-        }
-        text.push_str("        steps:\n");
-        for (step, from) in &self.steps.0 {
-            let step = match step {
-                Step::Weight(weight) => format!("setWeight: {weight}"),
-                Step::Hold(duration) => format!("pause: {{ duration: {} }}", shown(*duration)),
-                Step::Person => "pause: {}".to_owned(),
-                Step::Analysis(analysis) => format!("analysis: {analysis}"),
-            };
-            let from = if from.is_empty() { String::new() } else { format!("    # {}", one_line(from)) };
-            let _ = writeln!(text, "          - {step}{from}");
-        }
-        if self.error_rate.is_none() && self.p99.is_none() {
-            return;
-        }
-        text.push_str("        guard:\n");
-        if let Some((max, window)) = &self.error_rate {
-            let _ = writeln!(text, "          errorRate: {{ max: {max}, window: {} }}", shown(*window));
-        }
-        if let Some((max, window)) = self.p99 {
-            let _ = writeln!(
-                text,
-                "          latency: [{{ quantile: 0.99, max: {}, window: {} }}]",
-                shown(max),
-                shown(window)
-            );
-        }
     }
 
     fn write_templates(&self, text: &mut String) {
@@ -294,6 +306,18 @@ impl Draft {
             template.write(text);
         }
     }
+}
+
+/// A name that no service has yet.
+pub(super) fn unused_name(name: &str, services: &[Service]) -> String {
+    let is_free = |name: &str| !services.iter().any(|service| service.name == name);
+    let numbered = (2..).map(|n| format!("{}-{n}", name.get(..name.len().min(58)).unwrap_or(name)));
+    std::iter::once(name.to_owned()).chain(numbered).find(|name| is_free(name)).unwrap_or_default()
+}
+
+/// As a comment behind a line.
+pub(super) fn behind(from: &str) -> String {
+    if from.is_empty() { String::new() } else { format!("    # {}", one_line(from)) }
 }
 
 fn comment(text: &mut String, line: &str) {

@@ -1,13 +1,19 @@
-//! Flagger: a Canary with its MetricTemplates. Weights and interval become steps, the built-in metrics become the guard.
-//! A gate that cannot be asked is not left out: a wait for a person stands in its place.
+//! Flagger: Canaries with their MetricTemplates. Weights and interval become steps, the built-in metrics the guard, queries
+//! an analysis beside the steps. A gate that cannot be asked is not left out: a wait for a person stands in its place.
 
 use std::time::Duration;
 
 use super::{
     Importer,
-    draft::{Backend, Draft, Place, Step, Sticky, backend, service_name},
+    backend::{Backend, Place, backend},
+    draft::{Draft, Service, Step, Sticky, service_name, unused_name},
+    flagger_metrics, flagger_tell, istio_http,
     ledger::Ledger,
     manifest::{Item, Object, Objects},
+    matching::{Condition, Match},
+    route::Route,
+    smi::hosts_of,
+    trial,
     value::{HOLDS, WAITS, WINDOWS, go_duration, is_token, percent_ppm, port, shown, whole, within},
 };
 use crate::engine::weight::Weight;
@@ -22,7 +28,6 @@ pub(super) const IMPORTER: Importer = Importer {
 
 const PODS: &str = "Serin starts and scales no pods; whoever runs them keeps this";
 const ROUTER: &str = "Serin is the router itself; no mesh or ingress is told";
-const FILTERS: &str = "waits for `routes[].filters`";
 
 const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.provider", ROUTER),
@@ -36,20 +41,9 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.suspend", "say `serin pause` to hold a running rollout"),
     ("Canary", "spec.revertOnDeletion", "Serin changes no objects of the cluster, so there is nothing to put back"),
     ("Canary", "spec.service", ROUTER),
-    ("Canary", "spec.service.rewrite", FILTERS),
-    ("Canary", "spec.service.headers", FILTERS),
-    ("Canary", "spec.service.corsPolicy", FILTERS),
-    ("Canary", "spec.service.retries", "waits for `routes[].retry`"),
-    ("Canary", "spec.service.match", "waits for `routes[].match`"),
     ("Canary", "spec.service.mirror", "waits for mirroring"),
-    (
-        "Canary",
-        "spec.analysis.match",
-        "waits for `assign.cohorts` and `setHeaderRoute`; nobody is sent to the canary by it",
-    ),
     ("Canary", "spec.analysis.mirror", "waits for `setMirrorRoute`"),
     ("Canary", "spec.analysis.mirrorWeight", "waits for `setMirrorRoute`"),
-    ("Canary", "spec.analysis.alerts", "waits for `notify`"),
     (
         "Canary",
         "spec.analysis.stepWeightPromotion",
@@ -59,37 +53,48 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.analysis.canaryReadyThreshold", "waits for health checks of versions (`health`)"),
     ("Canary", "spec.analysis.sessionAffinity", "the cookie of Serin is host-only, HttpOnly and SameSite=Lax"),
     ("Canary", "spec.analysis.webhooks", "waits for `gates`"),
-    ("MetricTemplate", "spec", "waits for providers other than `serin`: this is not watched"),
-    ("AlertProvider", "spec", "waits for `notify`"),
+    ("Canary", "spec.analysis.match", "it is for `iterations`, in which only those who meet it see the canary"),
+    ("MetricTemplate", "spec", "no metric that is watched names this template"),
+    ("AlertProvider", "spec", "only its type and address are read, where an alert of a Canary names it"),
 ];
 
-const NOT_WATCHED: &str = "waits for providers other than `serin`: this metric is not watched";
 /// As Flagger has it.
 const INTERVAL: Duration = Duration::from_mins(1);
 const INTERVAL_MIN: Duration = Duration::from_secs(10);
 
 fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
-    let canary = objects.only("Canary", ledger)?;
-    let mut draft = versions(canary, objects, ledger);
-    let remark =
-        "Flagger starts a rollout by a changed Deployment; in Serin the line `canary` does, so it is a comment";
-    draft.remarks.push(remark.to_owned());
-    if let Some(item) = canary.spec(&["service", "timeout"]) {
-        timeout(item, &mut draft, ledger);
+    let all: Vec<&Object> = objects.all("Canary").collect();
+    let mut draft = Draft::empty();
+    for canary in &all {
+        one_canary(canary, all.len() > 1, &mut draft, objects, ledger);
     }
+    draft.remark(
+        "Flagger starts a rollout by a changed Deployment; in Serin the line `canary` does, so it is a comment",
+    );
+    (!draft.services.is_empty()).then_some(draft)
+}
+
+fn one_canary(canary: &Object, has_others: bool, draft: &mut Draft, objects: &Objects, ledger: &mut Ledger) {
+    let mut service = versions(canary, draft, objects, ledger);
+    let Some(route) = route(canary, &service, has_others, ledger) else {
+        return ledger.retracted(&canary.item, "none of its `match` can be said, and it must not take other requests");
+    };
     let skip = canary.spec(&["skipAnalysis"]);
     if let Some(skip) = skip.filter(|skip| skip.is_true()) {
-        draft.steps.push(Step::Weight("100%".to_owned()), "skipAnalysis: true");
+        service.steps.push(Step::Weight("100%".to_owned()), "skipAnalysis: true");
         ledger.approximated(skip, "one step of 100%, and with it the canary is promoted");
     }
     // `canaryAnalysis` is what it was called before.
     let analysis = canary.spec(&["analysis"]).or_else(|| canary.spec(&["canaryAnalysis"]));
     if let Some(analysis) = analysis {
-        if draft.steps.is_empty() {
-            steps(analysis, &mut draft, ledger);
+        if service.steps.is_empty() {
+            steps(analysis, &mut service, draft, ledger);
         }
-        metrics(analysis, &mut draft, ledger);
-        affinity(analysis, &mut draft, ledger);
+        metrics(analysis, &mut service, ledger);
+        flagger_metrics::read(canary, analysis, &mut service, draft, objects, ledger);
+        threshold(analysis, &service, ledger);
+        service.sticky = affinity(analysis, ledger);
+        flagger_tell::read(analysis, draft, objects, ledger);
         for name in ["interval", "stepWeight", "stepWeights", "maxWeight", "iterations"] {
             if let (Some(item), true) = (analysis.get(name), skip.is_some_and(Item::is_true)) {
                 ledger.dropped(item, "the analysis is skipped");
@@ -99,15 +104,62 @@ fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
     if let Some(skip) = skip {
         ledger.kept(skip, "the analysis is not skipped");
     }
-    if draft.steps.is_empty() {
-        draft.steps.push_person("Flagger has no weights here, and would never move");
+    if service.steps.is_empty() {
+        service.steps.push_person("Flagger has no weights here, and would never move");
     }
-    Some(draft)
+    draft.routes.push(route);
+    draft.services.push(service);
+}
+
+/// Which requests the service takes, and what is done to them; none when not one of the matches can be said.
+fn route(canary: &Object, service: &Service, has_others: bool, ledger: &mut Ledger) -> Option<Route> {
+    let of_service = canary.spec(&["service"]);
+    let mut route = Route { service: Some(service.name.clone()), ..Route::default() };
+    let Some(item) = of_service else { return Some(route) };
+    route.matches = istio_http::matches(item.list(&["match"]), ledger)?;
+    let namespace = canary.item.at(&["metadata", "namespace"]).and_then(Item::text);
+    let mut hosts = Vec::new();
+    for host in item.list(&["hosts"]) {
+        let name = host.text().map(istio_http::without_port).unwrap_or_default();
+        let found = hosts_of(name, None);
+        if found.is_empty() || !has_others {
+            let how = if found.is_empty() {
+                "cannot be a host of a route"
+            } else {
+                "every host is answered where Serin listens"
+            };
+            ledger.dropped(host, how);
+        } else {
+            ledger.kept(host, "`host` of the route's `match`");
+        }
+        hosts.extend(found);
+    }
+    if has_others {
+        // Clients in the cluster ask for the Service that Flagger makes.
+        let apex = ["service", "targetRef"].iter().find_map(|of| canary.spec(&[of, "name"]));
+        hosts.extend(hosts_of(apex.and_then(Item::text).unwrap_or(&canary.name), namespace));
+        if route.matches.is_empty() {
+            route.matches.push(Match::default());
+        }
+        let at = |one: &Match| -> Vec<Match> {
+            if one.host.is_some() {
+                return vec![one.clone()];
+            }
+            hosts.iter().map(|host| Match { host: Some(host.clone()), ..one.clone() }).collect()
+        };
+        route.matches = route.matches.iter().flat_map(at).collect();
+        if route.matches.is_empty() {
+            return None;
+        }
+    }
+    istio_http::actions(item, &mut route, ledger);
+    Some(route)
 }
 
 /// Flagger makes the Services `NAME-primary` and `NAME-canary`.
-fn versions(canary: &Object, objects: &Objects, ledger: &mut Ledger) -> Draft {
-    let service = service_name(canary, ledger);
+fn versions(canary: &Object, draft: &Draft, objects: &Objects, ledger: &mut Ledger) -> Service {
+    let name = service_name(canary, ledger);
+    let service = unused_name(&name, &draft.services);
     let namespace = canary.namespace(ledger);
     let named = canary.spec(&["service", "name"]).or_else(|| canary.spec(&["targetRef", "name"]));
     let port_at = canary.spec(&["service", "port"]);
@@ -131,44 +183,34 @@ fn versions(canary: &Object, objects: &Objects, ledger: &mut Ledger) -> Draft {
             format!("Flagger names its Services after it; the endpoint `{url}` is derived from it"),
         );
     }
-    Draft::new(service, stable, Some(wanted))
+    Service::new(service, stable, Some(wanted))
 }
 
-fn timeout(item: &Item, draft: &mut Draft, ledger: &mut Ledger) {
-    match item.text().and_then(go_duration).filter(|timeout| WAITS.contains(timeout)) {
-        Some(timeout) => {
-            draft.request_timeout = Some(timeout);
-            ledger.kept(item, "`timeouts.request`");
-        }
-        None => ledger.dropped(item, "not a duration from 1ms to 1h"),
-    }
-}
-
-fn steps(analysis: &Item, draft: &mut Draft, ledger: &mut Ledger) {
+fn steps(analysis: &Item, service: &mut Service, draft: &mut Draft, ledger: &mut Ledger) {
     let hold = interval(analysis, ledger);
     let gates = Gates::read(analysis, ledger);
     if gates.start {
-        draft.steps.push_person("stands for the webhooks before the start, which cannot be asked yet");
+        service.steps.push_person("stands for the webhooks before the start, which cannot be asked yet");
     }
     let weights = weights(analysis, ledger);
     for (weight, place) in weights {
         if gates.increase {
-            draft.steps.push_person("stands for confirm-traffic-increase, which cannot be asked yet");
+            service.steps.push_person("stands for confirm-traffic-increase, which cannot be asked yet");
         }
         // A gate, a weight and its hold, and one more gate at the end.
-        if !draft.steps.has_room() {
-            draft.steps.push_person("the weights after this one are more than a config may have");
-            draft.remarks.push("not all weights fit into the 100 steps of a config".to_owned());
+        if !service.steps.has_room() {
+            service.steps.push_person("the weights after this one are more than a config may have");
+            draft.remark("not all weights fit into the 100 steps of a config");
             break;
         }
-        draft.steps.push(Step::Weight(format!("{weight}%")), place);
-        draft.steps.push(Step::Hold(hold), "");
+        service.steps.push(Step::Weight(format!("{weight}%")), place);
+        service.steps.push(Step::Hold(hold), "");
     }
-    if draft.steps.is_empty() || analysis.get("iterations").is_some() {
-        iterations(analysis, draft, hold, ledger);
+    if service.steps.is_empty() || analysis.get("iterations").is_some() {
+        iterations(analysis, service, hold, ledger);
     }
     if gates.end {
-        draft.steps.push_person("stands for confirm-promotion, which cannot be asked yet");
+        service.steps.push_person("stands for confirm-promotion, which cannot be asked yet");
     }
 }
 
@@ -245,17 +287,46 @@ fn weights(analysis: &Item, ledger: &mut Ledger) -> Vec<(u64, String)> {
 }
 
 /// Blue-green and A/B tests give the canary no share: a person looks at it, then all traffic goes over.
-fn iterations(analysis: &Item, draft: &mut Draft, hold: Duration, ledger: &mut Ledger) {
+fn iterations(analysis: &Item, service: &mut Service, hold: Duration, ledger: &mut Ledger) {
     let Some(item) = analysis.get("iterations") else { return };
-    if !draft.steps.is_empty() && analysis.get("match").is_none() && analysis.get("stepWeight").is_some() {
+    if !service.steps.is_empty() && analysis.get("match").is_none() && analysis.get("stepWeight").is_some() {
         ledger.dropped(item, "the weights take its place");
         return;
     }
-    draft.steps.push_person("stands for the iterations, in which the canary gets no share");
-    draft.steps.push(Step::Weight("100%".to_owned()), ledger.place(item));
-    draft.steps.push(Step::Hold(hold), "");
-    let how = "a person is waited for while the canary gets no share, then all traffic goes over and is watched for one interval";
+    let shown_to = audience(analysis, service, ledger);
+    service.steps.push_person("stands for the iterations, in which the canary gets no share");
+    service.steps.push(Step::Weight("100%".to_owned()), ledger.place(item));
+    service.steps.push(Step::Hold(hold), "");
+    let meanwhile = if shown_to { "only those who meet `match` see the canary" } else { "the canary gets no share" };
+    let how =
+        format!("a person is waited for while {meanwhile}, then all traffic goes over and is watched for one interval");
     ledger.approximated(item, how);
+}
+
+/// Header routes of an A/B test: any entry of `match`, all of one. What is chosen by clients is no evidence, so a person
+/// decides. Whether anybody is sent.
+fn audience(analysis: &Item, service: &mut Service, ledger: &mut Ledger) -> bool {
+    let mut is_sent = false;
+    for (nth, item) in analysis.list(&["match"]).iter().enumerate() {
+        let read = istio_http::matches(std::slice::from_ref(item), ledger).unwrap_or_default();
+        let [Match { host: None, path: None, method: None, headers, query }] = &read[..] else {
+            ledger.retracted(item, "only headers decide who sees the canary");
+            continue;
+        };
+        let conditions: Vec<String> = headers.iter().map(Condition::as_header_route).collect();
+        let text = format!("{{ name: ab-{}, all: [{}] }}", nth + 1, conditions.join(", "));
+        let steps = format!("[{{ setHeaderRoute: {text} }}, {{ setWeight: 1 }}]");
+        let done = trial::service(&format!("    strategy: {{ canary: {{ steps: {steps} }} }}\n"));
+        match done {
+            Ok(()) if query.is_empty() && service.steps.has_room() => {
+                service.steps.push(Step::HeaderRoute(text), ledger.place(item));
+                is_sent = true;
+            }
+            Ok(()) => ledger.retracted(item, "only headers decide who sees the canary"),
+            Err(why) => ledger.retracted(item, &why),
+        }
+    }
+    is_sent
 }
 
 /// Which webhooks would hold the rollout, and where.
@@ -291,22 +362,29 @@ impl Gates {
     }
 }
 
-fn metrics(analysis: &Item, draft: &mut Draft, ledger: &mut Ledger) {
+fn metrics(analysis: &Item, service: &mut Service, ledger: &mut Ledger) {
     for metric in analysis.list(&["metrics"]) {
         let name = metric.get("name").and_then(Item::text).unwrap_or_default();
         let is_query = metric.get("templateRef").is_some() || metric.get("query").is_some();
         match name {
-            _ if is_query => ledger.dropped(metric, NOT_WATCHED),
-            "request-success-rate" => success_rate(metric, draft, ledger),
-            "request-duration" => request_duration(metric, draft, ledger),
+            _ if is_query => {}
+            "request-success-rate" => success_rate(metric, service, ledger),
+            "request-duration" => request_duration(metric, service, ledger),
             _ => ledger.dropped(metric, "no metric that is built into Flagger, and without a query"),
         }
     }
-    if let Some(item) = analysis.get("threshold") {
-        if draft.error_rate.is_some() || draft.p99.is_some() {
+}
+
+fn threshold(analysis: &Item, service: &Service, ledger: &mut Ledger) {
+    let Some(item) = analysis.get("threshold") else { return };
+    let has_guard = service.error_rate.is_some() || service.p99.is_some();
+    match (has_guard, service.policy.iter().any(|(field, _)| *field == "analysis")) {
+        (true, false) => {
             let how = "the guard reverts at the first breach over its window, and needs no number of failed checks";
             ledger.approximated(item, how);
-        } else {
+        }
+        (_, true) => ledger.approximated(item, "`failureLimit` of each query is one less; the guard needs no number"),
+        (false, false) => {
             ledger.dropped(item, "there is no limit that could be breached; the share test is in force all the same");
         }
     }
@@ -325,16 +403,16 @@ fn window(metric: &Item, ledger: &mut Ledger) -> Duration {
     window
 }
 
-fn success_rate(metric: &Item, draft: &mut Draft, ledger: &mut Ledger) {
+fn success_rate(metric: &Item, service: &mut Service, ledger: &mut Ledger) {
     let limit = metric.at(&["thresholdRange", "min"]).or_else(|| metric.get("threshold"));
     let max = limit.and_then(Item::text).and_then(percent_ppm).and_then(|ppm| Weight::from_ppm(1_000_000 - ppm).ok());
     let (Some(limit), Some(max)) = (limit, max.filter(|max| *max < Weight::FULL)) else {
         return ledger.dropped(metric, "without a minimum above 0 and up to 100 percent it can never fail");
     };
-    if draft.error_rate.is_some() {
+    if service.error_rate.is_some() {
         return ledger.dropped(metric, "the guard has an error rate already");
     }
-    draft.error_rate = Some((max, window(metric, ledger)));
+    service.error_rate = Some((max, window(metric, ledger)));
     ledger.kept(limit, format!("`errorRate: {max}`, which is what is missing to it"));
     if let Some(name) = metric.get("name") {
         ledger.approximated(
@@ -345,16 +423,16 @@ fn success_rate(metric: &Item, draft: &mut Draft, ledger: &mut Ledger) {
     ledger.dropped(metric, "only the minimum means something for a success rate");
 }
 
-fn request_duration(metric: &Item, draft: &mut Draft, ledger: &mut Ledger) {
+fn request_duration(metric: &Item, service: &mut Service, ledger: &mut Ledger) {
     let limit = metric.at(&["thresholdRange", "max"]).or_else(|| metric.get("threshold"));
     let millis = limit.and_then(Item::text).and_then(|text| go_duration(&format!("{text}ms")));
     let (Some(limit), Some(max)) = (limit, millis.filter(|max| WAITS.contains(max))) else {
         return ledger.dropped(metric, "without a maximum from 1 to 3600000 milliseconds it can never fail");
     };
-    if draft.p99.is_some() {
+    if service.p99.is_some() {
         return ledger.dropped(metric, "the guard has a limit for the 99th percentile already");
     }
-    draft.p99 = Some((max, window(metric, ledger)));
+    service.p99 = Some((max, window(metric, ledger)));
     ledger.kept(limit, format!("`latency` with `max: {}`", shown(max)));
     if let Some(name) = metric.get("name") {
         ledger.approximated(
@@ -365,14 +443,14 @@ fn request_duration(metric: &Item, draft: &mut Draft, ledger: &mut Ledger) {
     ledger.dropped(metric, "only the maximum means something for a duration");
 }
 
-fn affinity(analysis: &Item, draft: &mut Draft, ledger: &mut Ledger) {
-    let Some(cookie_at) = analysis.at(&["sessionAffinity", "cookieName"]) else { return };
+fn affinity(analysis: &Item, ledger: &mut Ledger) -> Option<Sticky> {
+    let cookie_at = analysis.at(&["sessionAffinity", "cookieName"])?;
     let Some(cookie) = cookie_at.text().filter(|cookie| is_token(cookie)) else {
-        return ledger.dropped(cookie_at, "cannot be a cookie's name");
+        ledger.dropped(cookie_at, "cannot be a cookie's name");
+        return None;
     };
     let age_at = analysis.at(&["sessionAffinity", "maxAge"]);
     let age = age_at.map_or(Some(86_400), whole).filter(|age| (1..=31_536_000).contains(age));
-    draft.sticky = Some(Sticky { cookie: cookie.to_owned(), ttl: age.map(Duration::from_secs) });
     let how = "`assign.sticky`: the cookie carries no version, and users of stable move with the weight, not with each answer";
     ledger.approximated(cookie_at, how);
     if let Some(age_at) = age_at {
@@ -381,4 +459,5 @@ fn affinity(analysis: &Item, draft: &mut Draft, ledger: &mut Ledger) {
             None => ledger.dropped(age_at, "not a number of seconds from 1 to a year"),
         }
     }
+    Some(Sticky { cookie: cookie.to_owned(), ttl: age.map(Duration::from_secs) })
 }

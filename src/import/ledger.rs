@@ -19,6 +19,8 @@ const USUAL: [(&str, Fate, &str); 4] = [
 pub(super) struct Ledger {
     files: Vec<File>,
     leaves: Vec<Leaf>,
+    /// Names of the environment and the passwords that they stand for.
+    secrets: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl Ledger {
             lines: std::iter::once(0).chain(input.text.match_indices('\n').map(|(at, _)| at + 1)).collect(),
             text: input.text.clone(),
         };
-        Self { files: inputs.iter().map(file).collect(), leaves: Vec::new() }
+        Self { files: inputs.iter().map(file).collect(), leaves: Vec::new(), secrets: Vec::new() }
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -86,6 +88,18 @@ impl Ledger {
         if let Some(item) = object.item.at(path) {
             self.kept(item, how);
         }
+    }
+
+    /// A name of the environment that stands for this password alone, the same one each time.
+    pub(super) fn secret(&mut self, name: &str, password: &str) -> String {
+        let of = |name: &str| self.secrets.iter().find(|(other, _)| other == name);
+        let numbered = (2_u64..).map(|n| format!("{name}_{n}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let name = names.find(|name| of(name).is_none_or(|(_, known)| known == password)).unwrap_or_default();
+        if of(&name).is_none() {
+            self.secrets.push((name.clone(), password.to_owned()));
+        }
+        name
     }
 
     /// `file:line` of an item, for comments.

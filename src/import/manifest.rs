@@ -120,16 +120,6 @@ impl Objects {
         self.all(kind).find(|object| object.name == name)
     }
 
-    /// The first of a kind; what else there is of it is dropped, as a config has one service.
-    pub(super) fn only<'s>(&'s self, kind: &'s str, ledger: &mut Ledger) -> Option<&'s Object> {
-        let mut found = self.all(kind);
-        let first = found.next()?;
-        for other in found {
-            ledger.dropped(&other.item, ONE_SERVICE);
-        }
-        Some(first)
-    }
-
     /// The first port of a Service in the input.
     pub(super) fn port(&self, service: &str, ledger: &mut Ledger) -> Option<u16> {
         let object = self.named("Service", service)?;
@@ -157,9 +147,6 @@ impl Objects {
         self.0.push(Object { kind, name, item });
     }
 }
-
-/// Why a second rollout is not read.
-pub(super) const ONE_SERVICE: &str = "a config has one service for now: import it into a file of its own";
 
 fn field(node: &yaml::Node, key: &str) -> Option<String> {
     let yaml::Value::Map(fields) = &node.value else { return None };

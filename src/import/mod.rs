@@ -2,22 +2,39 @@
 //! every value of the input as kept, approximated or dropped. Refuses to leave anything out in silence; touches no socket.
 
 mod alb;
+mod alb_conditions;
 mod ambassador;
 mod analysis;
 mod apisix;
 mod argo;
+mod argo_blue_green;
+mod argo_routing;
+mod backend;
 mod draft;
 mod flagger;
+mod flagger_metrics;
+mod flagger_tell;
 mod gateway_api;
+mod gateway_filters;
 mod istio;
+mod istio_http;
+mod istio_policy;
 mod ledger;
 mod manifest;
+mod matching;
 mod nginx;
+mod nginx_filters;
 mod report;
+mod route;
+mod secret;
 mod smi;
+mod template;
 #[cfg(test)]
 mod tests;
 mod traefik;
+mod traefik_middleware;
+mod traefik_rule;
+mod trial;
 mod value;
 mod weighted;
 
@@ -35,11 +52,11 @@ use manifest::Objects;
 pub enum Kind {
     /// Argo Rollouts: Rollout, AnalysisTemplate, ClusterAnalysisTemplate
     Argo,
-    /// Flagger: Canary, MetricTemplate
+    /// Flagger: Canary, MetricTemplate, AlertProvider
     Flagger,
     /// ingress-nginx: an Ingress and its canary Ingress
     Nginx,
-    /// Gateway API: HTTPRoute with weighted backends
+    /// Gateway API: HTTPRoute and GRPCRoute with weighted backends
     GatewayApi,
     /// Traefik: weighted service, in a dynamic file or as TraefikService
     Traefik,
@@ -97,7 +114,7 @@ struct Importer {
     wants: &'static str,
     /// Why what it leaves alone is left out: the object's kind (empty: any), the beginning of the path, the reason.
     reasons: &'static [(&'static str, &'static str, &'static str)],
-    /// Makes a draft of the first object that it looks for.
+    /// Makes a draft of the objects that it looks for.
     draft: fn(&Objects, &mut Ledger) -> Option<Draft>,
 }
 
@@ -118,7 +135,7 @@ impl Kind {
     }
 }
 
-/// Makes a config of the first rollout or split in the files. All files are read together: a template may stand in
+/// Makes a config of the rollouts or splits in the files. All files are read together: a template may stand in
 /// another file than what uses it.
 ///
 /// # Errors
@@ -133,7 +150,12 @@ pub fn import(kind: Kind, inputs: &[Input]) -> Result<Imported, ImportError> {
             objects.add(root, file, &mut ledger);
         }
     }
-    let draft = (importer.draft)(&objects, &mut ledger).ok_or(ImportError::Nothing(importer.wants))?;
+    let mut draft = (importer.draft)(&objects, &mut ledger).ok_or(ImportError::Nothing(importer.wants))?;
+    if inputs.iter().any(|input| input.text.contains("${")) {
+        draft.remark(
+            "`${…}` is taken as it is written: if something fills it in before the cluster sees it, import what that makes",
+        );
+    }
     let text = draft.text(importer.word, inputs);
     let checked = config::check(&text, Path::new("serin.yaml"), &|_| None);
     if checked.config.is_none() {

@@ -1,14 +1,19 @@
-//! ingress-nginx: an Ingress and the Ingress beside it that is annotated as its canary.
-//! Takes one pair of backends: routing by host and path comes later.
+//! ingress-nginx: Ingresses, and those beside them that are annotated as their canaries. Each backend of a stable Ingress
+//! is a service; a canary Ingress belongs to the services with which it shares a host and path.
 
 use std::time::Duration;
 
 use super::{
     Importer,
-    draft::{Backend, Draft, Place, Sticky, backend, service_name},
+    backend::{Backend, Place, backend},
+    draft::{Draft, Service, Step, Sticky, service_name, unused_name},
     ledger::Ledger,
-    manifest::{Item, ONE_SERVICE, Object, Objects},
-    value::{is_token, port, whole},
+    manifest::{Item, Object, Objects},
+    matching::{How, MATCHES_MAX, Match},
+    nginx_filters,
+    route::Route,
+    secret, trial,
+    value::{is_token, port, scalar, whole},
 };
 use crate::engine::weight::Weight;
 
@@ -21,72 +26,177 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
-const ROUTES: &str = "waits for `routes[].match`: every request goes to the service";
 
 const REASONS: &[(&str, &str, &str)] = &[
     ("Ingress", "spec.ingressClassName", "Serin listens by itself: see `listen`"),
-    ("Ingress", "spec.rules", ROUTES),
-    ("Ingress", "spec.defaultBackend", ROUTES),
-    ("Ingress", "spec.tls", "waits for `listeners[].tls`"),
+    ("Ingress", "spec.tls", "certificates are files here: write `listeners[].tls`"),
     ("Ingress", "metadata.annotations", "this annotation has nothing that corresponds to it"),
 ];
 
-fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
-    let is_canary = |object: &&Object| annotation(object, "canary").is_some_and(Item::is_true);
-    let canary = objects.all("Ingress").find(is_canary)?;
-    let stable = partner(canary, objects)?;
-    ledger.kept_field(canary, &["metadata", "name"], "the canary's Ingress");
-    for other in objects.all("Ingress") {
-        if !std::ptr::eq(other, canary) && !std::ptr::eq(other, stable) {
-            ledger.dropped(&other.item, ONE_SERVICE);
-        }
-    }
-    let service = service_name(stable, ledger);
-    let mut sides = Vec::new();
-    for (object, role, version) in [(stable, "stable", "v1"), (canary, "canary", "v2")] {
-        sides.push(side(object, (&format!("{service}-{role}"), version), objects, ledger));
-    }
-    let wanted = sides.pop();
-    let mut draft = Draft::new(service, sides.pop()?, wanted);
-    if let Some(item) = annotation(canary, "canary") {
-        ledger.kept(item, "`canary`");
-    }
-    weight(canary, &mut draft, ledger);
-    headers(canary, &mut draft, ledger);
-    affinity(stable, canary, &mut draft, ledger);
-    Some(draft)
-}
-
-fn annotation<'a>(object: &'a Object, name: &str) -> Option<&'a Item> {
+pub(super) fn annotation<'a>(object: &'a Object, name: &str) -> Option<&'a Item> {
     object.item.at(&["metadata", "annotations", &format!("{PREFIX}{name}")])
 }
 
-/// The Ingress that the canary belongs to: the first with a host and path of it, or else the first that is none.
-fn partner<'o>(canary: &Object, objects: &'o Objects) -> Option<&'o Object> {
-    let places = places(canary);
-    let is_stable = |other: &&Object| !annotation(other, "canary").is_some_and(Item::is_true);
-    let others: Vec<&Object> = objects.all("Ingress").filter(is_stable).collect();
-    let shares_place = |other: &&&Object| self::places(other).iter().any(|place| places.contains(place));
-    others.iter().find(shares_place).or(others.first()).copied()
+fn is_canary(object: &Object) -> bool {
+    annotation(object, "canary").is_some_and(Item::is_true)
 }
 
-/// Host and path of each rule.
-fn places(object: &Object) -> Vec<(&str, &str)> {
-    let rules = object.item.list(&["spec", "rules"]);
-    let of = |rule| {
-        let host = Item::get(rule, "host").and_then(Item::text).unwrap_or_default();
-        let paths = rule.list(&["http", "paths"]).iter();
-        paths.map(move |path| (host, path.get("path").and_then(Item::text).unwrap_or("/"))).collect::<Vec<_>>()
+/// A path of an Ingress, or its default backend.
+struct Rule<'o> {
+    ingress: &'o Object,
+    /// Host, path and its type as items; none of a default backend.
+    host: Option<&'o Item>,
+    path: Option<&'o Item>,
+    backend: &'o Item,
+}
+
+impl<'o> Rule<'o> {
+    /// What requests it takes, as it is written.
+    fn place(&self) -> (&'o str, &'o str) {
+        let path = self.path.and_then(|path| path.get("path")).and_then(Item::text);
+        (self.host.and_then(Item::text).unwrap_or_default(), path.unwrap_or("/"))
+    }
+
+    fn is_same_backend(&self, other: &Self) -> bool {
+        let what = |rule: &Self| {
+            let service = rule.backend.get("service").unwrap_or(rule.backend);
+            let text = |path: &[&str]| service.at(path).and_then(Item::text).map(str::to_owned);
+            [text(&["name"]), text(&["port", "number"]), text(&["port", "name"])]
+        };
+        std::ptr::eq(self.ingress, other.ingress) && what(self) == what(other)
+    }
+}
+
+fn rules(ingress: &Object) -> Vec<Rule<'_>> {
+    let mut all = Vec::new();
+    for rule in ingress.item.list(&["spec", "rules"]) {
+        for path in rule.list(&["http", "paths"]) {
+            if let Some(backend) = path.get("backend") {
+                all.push(Rule { ingress, host: rule.get("host"), path: Some(path), backend });
+            }
+        }
+    }
+    all.extend(ingress.spec(&["defaultBackend"]).map(|backend| Rule { ingress, host: None, path: None, backend }));
+    all
+}
+
+fn draft(objects: &Objects, ledger: &mut Ledger) -> Option<Draft> {
+    let canaries: Vec<&Object> = objects.all("Ingress").filter(|object| is_canary(object)).collect();
+    let stables: Vec<Rule<'_>> = objects.all("Ingress").filter(|object| !is_canary(object)).flat_map(rules).collect();
+    if canaries.is_empty() || stables.is_empty() {
+        return None;
+    }
+    let mut draft = Draft::empty();
+    let mut used: Vec<&Object> = Vec::new();
+    // Paths with one backend and one canary are one service.
+    let mut groups: Vec<(Option<&Object>, Vec<Rule<'_>>)> = Vec::new();
+    let is_alone = stables.iter().all(|rule| rule.is_same_backend(&stables[0]));
+    for rule in stables {
+        let shares = |canary: &&&Object| rules(canary).iter().any(|other| other.place() == rule.place());
+        // The only canary of the only backend belongs to it, whatever its paths are.
+        let only = canaries.first().filter(|_| is_alone && canaries.len() == 1);
+        let canary = canaries.iter().find(shares).or(only).copied();
+        let same = |(of, rules): &&mut (Option<&Object>, Vec<Rule<'_>>)| {
+            of.map(std::ptr::from_ref) == canary.map(std::ptr::from_ref) && rules[0].is_same_backend(&rule)
+        };
+        match groups.iter_mut().find(same) {
+            Some((_, rules)) => rules.push(rule),
+            None => groups.push((canary, vec![rule])),
+        }
+    }
+    for (canary, rules) in &groups {
+        used.extend(canary);
+        group(*canary, rules, &mut draft, objects, ledger);
+    }
+    for canary in canaries.iter().filter(|canary| !used.iter().any(|other| std::ptr::eq(*other, **canary))) {
+        ledger.dropped(&canary.item, "no other Ingress in these files has one of its hosts and paths");
+    }
+    draft.remark_splits();
+    (!draft.services.is_empty()).then_some(draft)
+}
+
+fn group(canary: Option<&Object>, rules: &[Rule<'_>], draft: &mut Draft, objects: &Objects, ledger: &mut Ledger) {
+    let stable = rules[0].ingress;
+    let name = service_name(stable, ledger);
+    let name = unused_name(&name, &draft.services);
+    let of_stable = side(&rules[0], (&format!("{name}-stable"), "v1"), objects, ledger);
+    for rule in &rules[1..] {
+        ledger.approximated(rule.backend, format!("the service `{name}`"));
+    }
+    let of_canary = canary.and_then(|canary| {
+        ledger.kept_field(canary, &["metadata", "name"], "the canary's Ingress");
+        let theirs = self::rules(canary);
+        let first = theirs.iter().find(|other| rules.iter().any(|rule| rule.place() == other.place()));
+        let first = first.or(theirs.first())?;
+        for other in &theirs {
+            let matched = [other.host, other.path.and_then(|path| path.get("path"))];
+            for item in matched.into_iter().flatten() {
+                ledger.kept(item, "says to which Ingress the canary belongs");
+            }
+            if let Some(kind) = other.path.and_then(|path| path.get("pathType")) {
+                ledger.kept(kind, "says to which Ingress the canary belongs");
+            }
+        }
+        Some(side(first, (&format!("{name}-canary"), "v2"), objects, ledger))
+    });
+    let mut service = Service::new(name.clone(), of_stable, of_canary);
+    if let Some(canary) = canary.filter(|_| service.canary.is_some()) {
+        if let Some(item) = annotation(canary, "canary") {
+            ledger.kept(item, "`canary`");
+        }
+        headers(canary, &mut service, ledger);
+        weight(canary, &mut service, ledger);
+        affinity(stable, canary, &mut service, ledger);
+    }
+    let mut route = Route { service: Some(name), ..Route::default() };
+    for rule in rules.iter().take(MATCHES_MAX) {
+        route.matches.extend(matched(rule, ledger));
+    }
+    if route.matches.is_empty() {
+        return ledger.retracted(&stable.item, "none of its hosts and paths can be said, and it must not take others");
+    }
+    nginx_filters::apply(stable, &mut route, ledger);
+    draft.routes.push(route);
+    draft.services.push(service);
+}
+
+/// Host and path; none when they cannot be said.
+fn matched(rule: &Rule<'_>, ledger: &mut Ledger) -> Option<Match> {
+    let kind_at = rule.path.and_then(|path| path.get("pathType"));
+    let path_at = rule.path.and_then(|path| path.get("path"));
+    let (host, path) = rule.place();
+    let is_pattern = annotation(rule.ingress, "use-regex").is_some_and(Item::is_true);
+    let kind = kind_at.and_then(Item::text).unwrap_or("ImplementationSpecific");
+    let (how, path) = match kind {
+        "Exact" => (How::Exact, path.to_owned()),
+        _ if is_pattern => (How::Regex, format!("(?i:{path}).*")),
+        _ => (How::Prefix, path.to_owned()),
     };
-    rules.iter().flat_map(of).collect()
+    let one = Match {
+        host: Some(host.to_owned()).filter(|host| !host.is_empty()),
+        path: Some((how, path)).filter(|(how, path)| *how != How::Prefix || path != "/"),
+        ..Match::default()
+    };
+    let done = one.try_out();
+    for item in [rule.host, path_at, kind_at].into_iter().flatten() {
+        match &done {
+            Err(why) => ledger.dropped(item, why),
+            Ok(()) if is_pattern && how != How::Exact => {
+                ledger.approximated(item, "a pattern of the route's `match`, in any case, and whatever follows");
+            }
+            Ok(()) if host.starts_with('*') => {
+                ledger.approximated(item, "`match` of the route, where `*.` is one label or several");
+            }
+            Ok(()) => ledger.kept(item, "`match` of the route"),
+        }
+    }
+    done.is_ok().then_some(one)
 }
 
-/// The backend of the first path, or the default backend.
-fn side(object: &Object, fallback: (&str, &str), objects: &Objects, ledger: &mut Ledger) -> Backend {
-    let namespace = object.namespace(ledger);
-    let mut paths = object.item.list(&["spec", "rules"]).iter().flat_map(|rule| rule.list(&["http", "paths"]));
-    let found = paths.find_map(|path| path.get("backend")).or_else(|| object.spec(&["defaultBackend"]));
-    let service = found.and_then(|backend| backend.get("service"));
+/// The version behind a rule.
+fn side(rule: &Rule<'_>, fallback: (&str, &str), objects: &Objects, ledger: &mut Ledger) -> Backend {
+    let namespace = rule.ingress.namespace(ledger);
+    let service = rule.backend.get("service");
     let number_at = service.and_then(|service| service.at(&["port", "number"]));
     if let Some(item) = number_at {
         match port(item) {
@@ -104,63 +214,118 @@ fn side(object: &Object, fallback: (&str, &str), objects: &Objects, ledger: &mut
     let name = service.and_then(|service| service.get("name"));
     // A number that is written goes before that of a Service.
     let none = Objects::default();
-    backend(name, place, if number_at.is_some() { &none } else { objects }, ledger)
+    let mut backend = backend(name, place, if number_at.is_some() { &none } else { objects }, ledger);
+    nginx_filters::protocol(rule.ingress, &mut backend, ledger);
+    backend
 }
 
-fn weight(canary: &Object, draft: &mut Draft, ledger: &mut Ledger) {
+fn weight(canary: &Object, service: &mut Service, ledger: &mut Ledger) {
     let weight_at = annotation(canary, "canary-weight");
     let total_at = annotation(canary, "canary-weight-total");
-    let total = total_at.and_then(whole).filter(|total| (1..=1_000_000_000).contains(total));
+    let written = total_at.and_then(whole).filter(|total| *total <= 1_000_000_000);
+    let total = written.unwrap_or(100).max(100);
     if let Some(item) = total_at {
-        match total {
-            Some(_) => ledger.kept(item, "what the weight is a part of"),
-            None => ledger.dropped(item, "not a whole number above 0; 100 is taken"),
+        match written {
+            Some(written) if written == total => ledger.kept(item, "what the weight is a part of"),
+            Some(_) => ledger.approximated(item, "ingress-nginx takes a total of less than 100 for 100"),
+            None => ledger.dropped(item, "not a whole number; 100 is taken"),
         }
     }
-    let total = total.unwrap_or(100);
-    let weight = weight_at.and_then(whole).filter(|weight| *weight <= total);
+    let written = weight_at.and_then(whole);
+    let weight = written.map(|weight| weight.min(total));
     let parts = weight.map_or(0, |weight| (weight * 1_000_000 + total / 2) / total);
     let share = u32::try_from(parts).ok().and_then(|ppm| Weight::from_ppm(ppm).ok()).unwrap_or(Weight::ZERO);
     if let Some(item) = weight_at {
         match weight {
+            None => ledger.dropped(item, "not a whole number; the canary gets no share"),
+            Some(weight) if written != Some(weight) => {
+                ledger.approximated(item, format!("`setWeight: {share}`: more than {total} is everything"));
+            }
             Some(weight) if (weight * 1_000_000).is_multiple_of(total) => {
                 ledger.kept(item, format!("`setWeight: {share}`"));
             }
             Some(_) => ledger.approximated(item, format!("`setWeight: {share}`, to a part per million")),
-            None => ledger.dropped(item, format!("not a whole number from 0 to {total}; the canary gets no share")),
         }
     }
-    draft.hold_at(share, weight_at.map(|item| ledger.place(item)).unwrap_or_default());
+    service.hold_at(share, weight_at.map(|item| ledger.place(item)).unwrap_or_default());
 }
 
 /// Header, then cookie, then weight, as in ingress-nginx.
-fn headers(canary: &Object, draft: &mut Draft, ledger: &mut Ledger) {
-    let later = "waits for `assign.cohorts`: only the values `always` and `never` are understood now";
-    let header_at = annotation(canary, "canary-by-header");
-    let mut is_special = false;
-    for name in ["canary-by-header-value", "canary-by-header-pattern"] {
-        if let Some(item) = annotation(canary, name) {
-            ledger.dropped(item, later);
-            is_special = true;
+fn headers(canary: &Object, service: &mut Service, ledger: &mut Ledger) {
+    let named = |name: &str| annotation(canary, name).filter(|item| item.text().is_some_and(is_token));
+    let header_at = named("canary-by-header");
+    let value_at =
+        annotation(canary, "canary-by-header-value").filter(|item| item.text().is_some_and(|t| !t.is_empty()));
+    let pattern_at = annotation(canary, "canary-by-header-pattern").filter(|_| value_at.is_none());
+    let cookie_at = named("canary-by-cookie");
+    let behind = if cookie_at.is_some() { "; the cookie goes before it" } else { "" };
+    for (name, found) in [("canary-by-header", header_at), ("canary-by-cookie", cookie_at)] {
+        if let (Some(item), None) = (annotation(canary, name), found) {
+            ledger.dropped(item, "cannot be a name");
         }
     }
-    if let Some(item) = header_at {
-        match item.text().filter(|header| is_token(header)) {
-            Some(_) if is_special => ledger.dropped(item, later),
-            Some(header) => {
-                draft.force_header = Some(header.to_owned());
-                draft.is_running = true;
-                ledger.kept(item, "`assign.force.header`: `always` and `never` mean the same");
+    if let Some(header) = header_at.and_then(Item::text) {
+        let how = match (value_at, pattern_at) {
+            (Some(value), _) => {
+                let text = value.text().unwrap_or_default();
+                let done = trial::service(&format!(
+                    "    assign: {{ cohorts: [{{ header: {}, values: [{}], to: canary }}] }}\n",
+                    scalar(header),
+                    scalar(text)
+                ));
+                let how = done.map(|()| format!("`assign.cohorts`: who has this value goes to the canary{behind}"));
+                if how.is_ok() {
+                    service.cohorts.push((header.to_owned(), text.to_owned()));
+                    if secret::is_secret(header) {
+                        ledger.approximated(
+                            value,
+                            "copied as it is, though it may be a password: whoever has it is told apart by it",
+                        );
+                    }
+                }
+                how
             }
-            None => ledger.dropped(item, "cannot be a header's name"),
+            (None, Some(pattern)) => header_route(header, pattern, service)
+                .map(|()| format!("`setHeaderRoute`: the pattern may stand anywhere in the value{behind}")),
+            (None, None) => {
+                service.force_header = Some(header.to_owned());
+                Ok("`assign.force.header`: `always` and `never` mean the same".to_owned())
+            }
+        };
+        service.is_running |= how.is_ok();
+        for item in [header_at, value_at, pattern_at].into_iter().flatten() {
+            match &how {
+                Ok(how) if behind.is_empty() || (value_at.is_none() && pattern_at.is_none()) => ledger.kept(item, how),
+                Ok(how) => ledger.approximated(item, how),
+                Err(why) => ledger.dropped(item, why),
+            }
         }
     }
-    if let Some(item) = annotation(canary, "canary-by-cookie") {
-        ledger.dropped(item, "waits for `assign.force.cookie`");
+    if let (Some(_), Some(item)) = (value_at, annotation(canary, "canary-by-header-pattern")) {
+        ledger.dropped(item, "`canary-by-header-value` takes its place");
+    }
+    if let Some(item) = cookie_at {
+        service.force_cookie = item.text().map(str::to_owned);
+        service.is_running = true;
+        ledger.kept(item, "`assign.force.cookie`: `always` and `never` mean the same");
     }
 }
 
-fn affinity(stable: &Object, canary: &Object, draft: &mut Draft, ledger: &mut Ledger) {
+/// A header that a pattern is found in: a step before the weight.
+fn header_route(header: &str, pattern: &Item, service: &mut Service) -> Result<(), String> {
+    let text = format!(".*(?:{}).*", pattern.text().unwrap_or_default());
+    let (header, text) = (scalar(header), scalar(&text));
+    let route = format!(
+        "{{ name: canary-by-header-pattern, match: [{{ headerName: {header}, headerValue: {{ regex: {text} }} }}] }}"
+    );
+    trial::service(&format!(
+        "    strategy: {{ canary: {{ steps: [{{ setHeaderRoute: {route} }}, {{ setWeight: 1 }}] }} }}\n"
+    ))?;
+    service.steps.push(Step::HeaderRoute(route), "canary-by-header-pattern");
+    Ok(())
+}
+
+fn affinity(stable: &Object, canary: &Object, service: &mut Service, ledger: &mut Ledger) {
     let behavior =
         annotation(canary, "affinity-canary-behavior").or_else(|| annotation(stable, "affinity-canary-behavior"));
     let Some(affinity) = annotation(stable, "affinity") else { return };
@@ -173,7 +338,7 @@ fn affinity(stable: &Object, canary: &Object, draft: &mut Draft, ledger: &mut Le
     let age = age_at.and_then(whole).filter(|age| (1..=31_536_000).contains(age));
     // What ingress-nginx calls it without a name.
     let cookie = name.unwrap_or("INGRESSCOOKIE").to_owned();
-    draft.sticky = Some(Sticky { cookie, ttl: age.map(Duration::from_secs) });
+    service.sticky = Some(Sticky { cookie, ttl: age.map(Duration::from_secs) });
     ledger.approximated(affinity, "`assign.sticky`: pins a client to a version, not to a pod");
     if let Some(item) = name_at.filter(|_| name.is_some()) {
         ledger.kept(item, "the cookie's name; clients get a new cookie under it");
@@ -182,6 +347,7 @@ fn affinity(stable: &Object, canary: &Object, draft: &mut Draft, ledger: &mut Le
         ledger.kept(item, "`ttl` of the cookie");
     }
     if let Some(item) = behavior {
-        ledger.kept(item, "clients stay with the version that they had");
+        ledger
+            .approximated(item, "clients move to the canary as its weight grows, and all leave it when it is aborted");
     }
 }

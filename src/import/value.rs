@@ -139,7 +139,7 @@ pub(super) fn key_of(text: &str) -> String {
 fn is_plain(text: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
     let words = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
-    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+    text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
         && text.chars().all(fine)
         && !words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }

@@ -2,7 +2,8 @@
 //! Refuses to move the split: what had a tenth of the traffic has a tenth until somebody says more.
 
 use super::{
-    draft::{Backend, Draft, Step},
+    backend::Backend,
+    draft::{Draft, Service, Step},
     ledger::Ledger,
     manifest::Item,
     value::whole,
@@ -25,10 +26,15 @@ impl Leg<'_> {
     fn weight(&self) -> u64 {
         self.weight_at.and_then(whole).filter(|weight| *weight <= WEIGHT_MAX).unwrap_or(self.default)
     }
+
+    fn is_called_canary(&self) -> bool {
+        self.backend.version.contains("canary")
+    }
 }
 
-/// A draft of a split: the backend with the largest weight is stable, the next one is the canary.
-pub(super) fn draft(service: String, mut legs: Vec<Leg<'_>>, ledger: &mut Ledger) -> Option<Draft> {
+/// The service of a split: the backend with the largest weight is stable and the next one is the canary, unless just one
+/// of the two is called so.
+pub(super) fn service(name: String, mut legs: Vec<Leg<'_>>, ledger: &mut Ledger) -> Option<Service> {
     for leg in &legs {
         if let Some(item) = leg.weight_at.filter(|item| whole(item).is_none_or(|weight| weight > WEIGHT_MAX)) {
             ledger.dropped(item, format!("not a weight from 0 to {WEIGHT_MAX}; {} is taken", leg.default));
@@ -36,15 +42,19 @@ pub(super) fn draft(service: String, mut legs: Vec<Leg<'_>>, ledger: &mut Ledger
     }
     // The sort is stable: of two equal ones the first stays first.
     legs.sort_by_key(|leg| std::cmp::Reverse(leg.weight()));
+    if let [first, second, ..] = &legs[..]
+        && first.is_called_canary()
+        && !second.is_called_canary()
+    {
+        legs.swap(0, 1);
+    }
     let mut legs = legs.into_iter();
     let stable = legs.next()?;
     let Some(canary) = legs.next() else {
-        let mut draft = Draft::new(service, stable.backend, None);
         if let Some(item) = stable.weight_at {
             ledger.kept(item, "the only version gets everything");
         }
-        draft.remarks.push("there is one version: name another one as `canary` to start a rollout".to_owned());
-        return Some(draft);
+        return Some(Service::new(name, stable.backend, None));
     };
     for leg in legs {
         ledger.retracted(leg.item, "a service has one canary at a time: the two largest weights are taken");
@@ -63,21 +73,32 @@ pub(super) fn draft(service: String, mut legs: Vec<Leg<'_>>, ledger: &mut Ledger
         }
     }
     let place = ledger.place(canary.weight_at.unwrap_or(canary.item));
-    let mut draft = Draft::new(service, stable.backend, Some(canary.backend));
-    draft.hold_at(share, place);
-    Some(draft)
+    let mut service = Service::new(name, stable.backend, Some(canary.backend));
+    service.hold_at(share, place);
+    Some(service)
 }
 
-impl Draft {
+impl Service {
     /// A split that is in force: it stays until a person says more.
     pub(super) fn hold_at(&mut self, share: Weight, place: String) {
-        self.is_running = share > Weight::ZERO;
+        self.is_running |= share > Weight::ZERO;
         if share > Weight::ZERO {
             self.steps.push(Step::Weight(share.to_string()), place);
         }
         self.steps.push_person("the split stays until somebody says `serin promote`");
-        let guard = "the share test is in force, which the source does not have: it takes the traffic from a canary that \
-                     fails more than stable does";
-        self.remarks.push(guard.to_owned());
+    }
+}
+
+impl Draft {
+    /// What is to be said of splits that were set by hand.
+    pub(super) fn remark_splits(&mut self) {
+        if self.services.iter().any(|service| service.canary.is_some()) {
+            self.remark(
+                "the share test is in force, which the source does not have: it takes the traffic from a canary that \
+                 fails more than stable does",
+            );
+        } else {
+            self.remark("no service has two versions: name another one as `canary` to start a rollout");
+        }
     }
 }

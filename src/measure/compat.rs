@@ -13,6 +13,7 @@ use super::{
 };
 use crate::engine::{
     names::{Role, ServiceName},
+    split::Reason,
     table::Table,
 };
 
@@ -95,7 +96,9 @@ fn parts(totals: Totals, table: &Table) -> Vec<Part> {
 
 impl Part {
     fn add(&mut self, of: &SeriesTotals) {
-        for ((_, code), count) in &of.codes {
+        // Of a copy the client knows nothing.
+        let seen = of.codes.iter().filter(|((reason, _), _)| Reason::ALL.get(*reason) != Some(&Reason::Mirror));
+        for ((_, code), count) in seen {
             *self.codes.entry(*code).or_default() += count;
         }
         let (bounds, all) = classic_counts(of);

@@ -15,6 +15,7 @@ use prometheus_client::{
 };
 
 use super::{
+    copies::CopyEnd,
     fast_path::FastPathOutcome,
     process::ProcessFacts,
     refused::RefusedReason,
@@ -22,6 +23,7 @@ use super::{
     totals::{Series, SeriesTotals, Totals},
 };
 use crate::engine::{
+    health::EndpointState,
     split::Reason,
     stats::latency::upper_edge,
     table::Table,
@@ -86,6 +88,8 @@ pub struct Reloads {
     pub loads: u64,
     /// Refused loads.
     pub failures: u64,
+    /// Whether the state folder could be written at the last try.
+    pub state_writable: bool,
 }
 
 /// The page, with its end marker.
@@ -103,21 +107,28 @@ pub fn encode(input: ExportInput) -> String {
 struct Page {
     input: ExportInput,
     series: BTreeMap<Series, SeriesTotals>,
+    /// Those that had copies of requests, or may have them.
+    copied: BTreeSet<Series>,
 }
 
 impl Page {
     fn new(mut input: ExportInput) -> Self {
         let mut series = std::mem::take(&mut input.totals.series);
+        let mut copied: BTreeSet<Series> =
+            series.iter().filter(|(_, totals)| !totals.copies.is_empty()).map(|(series, _)| series.clone()).collect();
         for service in &input.table.services {
             for version in &service.versions {
-                let (service, version, role) = (service.name.clone(), version.name.clone(), version.role);
-                let totals = series.entry(Series { service, version, role }).or_default();
+                let key = Series { service: service.name.clone(), version: version.name.clone(), role: version.role };
+                if input.table.copies_go_to(service, version) {
+                    copied.insert(key.clone());
+                }
+                let totals = series.entry(key).or_default();
                 for code in CODES_FROM_THE_START {
                     totals.codes.entry((0, code)).or_default();
                 }
             }
         }
-        Self { input, series }
+        Self { input, series, copied }
     }
 }
 
@@ -166,6 +177,7 @@ impl Page {
                 counter(&mut family, labels_of(series), &read(totals))?;
             }
         }
+        self.copies(to)?;
         let help = "From the request written to the response head or the giving up; requests that are evidence.";
         let unit = Some(&MetricUnit::Seconds);
         let mut durations = to.encode_descriptor("serin_request_duration", help, unit, MetricType::Histogram)?;
@@ -187,6 +199,41 @@ impl Page {
         let help = "Lines of the access log that there was no room for.";
         let mut dropped = to.encode_descriptor("serin_access_log_dropped", help, None, MetricType::Counter)?;
         counter(&mut dropped, [], &self.input.totals.access_log_dropped)?;
+        let help = "Times that a waiting connection could not be accepted, as for lack of file descriptors.";
+        let mut failures = to.encode_descriptor("serin_accept_failures", help, None, MetricType::Counter)?;
+        counter(&mut failures, [], &self.input.totals.accept_failures)?;
+        Ok(())
+    }
+
+    /// Only of versions that have copies: few ever do.
+    fn copies(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let copied = || self.series.iter().filter(|(series, _)| self.copied.contains(series));
+        let help = "Copies of requests (mirroring) by the version that they were for, and by how they ended.";
+        let mut ends = to.encode_descriptor("serin_mirror", help, None, MetricType::Counter)?;
+        for (series, totals) in copied() {
+            for (end, count) in CopyEnd::ALL.iter().zip(totals.copies.ends) {
+                let [service, version, role] = labels_of(series);
+                counter(&mut ends, [service, version, role, ("outcome", end.as_str())], &count)?;
+            }
+        }
+        let help =
+            "Copies by whether the status of the answer is of the same class as that of the request's own answer.";
+        let mut compared = to.encode_descriptor("serin_mirror_compared", help, None, MetricType::Counter)?;
+        for (series, totals) in copied() {
+            for (status, count) in [("same", totals.copies.same), ("other", totals.copies.other)] {
+                let [service, version, role] = labels_of(series);
+                counter(&mut compared, [service, version, role, ("status", status)], &count)?;
+            }
+        }
+        let help = "Latencies of copies that were compared, and of the requests that they are copies of, summed up.";
+        let unit = Some(&MetricUnit::Seconds);
+        let mut latencies = to.encode_descriptor("serin_mirror_latency", help, unit, MetricType::Counter)?;
+        for (series, totals) in copied() {
+            for (of, us) in [("original", totals.copies.original_us), ("copy", totals.copies.copy_us)] {
+                let [service, version, role] = labels_of(series);
+                counter(&mut latencies, [service, version, role, ("of", of)], &micros(us))?;
+            }
+        }
         Ok(())
     }
 
@@ -217,11 +264,26 @@ impl Page {
                 }
             }
         }
-        let mut endpoints = gauges(to, "serin_endpoints", "Addresses of a version.")?;
-        for service in services {
+        self.endpoints(to)
+    }
+
+    /// Where nobody is watched, all that are configured are held to be well.
+    fn endpoints(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let mut endpoints = gauges(to, "serin_endpoints", "Endpoints of a version, each address of a name, by state.")?;
+        for service in &self.input.table.services {
+            let view = self.input.view.services.iter().find(|view| view.name == service.name);
             for version in &service.versions {
-                let labels = [("service", service.name.as_str()), ("version", version.name.as_str())];
-                gauge(&mut endpoints, labels, &version.endpoints.len())?;
+                let seen = view.and_then(|view| view.versions.iter().find(|view| view.name == version.name));
+                let watched = seen.map_or(&[][..], |seen| &seen.endpoints);
+                for state in EndpointState::ALL {
+                    let many = match (watched, state) {
+                        ([], EndpointState::Healthy) => version.endpoints.len(),
+                        _ => watched.iter().filter(|endpoint| endpoint.state == state).count(),
+                    };
+                    let (service, version) = (service.name.as_str(), version.name.as_str());
+                    let labels = [("service", service), ("version", version), ("state", state.as_str())];
+                    gauge(&mut endpoints, labels, &many)?;
+                }
             }
         }
         Ok(())
@@ -239,7 +301,10 @@ impl Page {
         let help = "Loads of the config file, the first included.";
         let mut total = to.encode_descriptor("serin_config_reloads", help, None, MetricType::Counter)?;
         counter(&mut total, [("result", "success")], &reloads.loads)?;
-        counter(&mut total, [("result", "failure")], &reloads.failures)
+        counter(&mut total, [("result", "failure")], &reloads.failures)?;
+        let help = "1 when the state folder could be written at the last try, which is made each second.";
+        let mut writable = gauges(to, "serin_state_writable", help)?;
+        writable.encode_gauge(&u64::from(reloads.state_writable))
     }
 
     fn process(&self, to: &mut DescriptorEncoder) -> fmt::Result {

@@ -11,12 +11,14 @@ use std::{
 };
 
 use super::{
+    endpoints::{Endpoints, Known, Tally, TallyKey},
     fast_path::{FastPath, FastPathOutcome},
     refused::{Refused, RefusedReason},
     slot::{Slot, SlotKey},
     totals::Totals,
 };
 use crate::engine::{
+    endpoint::Instance,
     names::{Generation, ServiceName, VersionName},
     samples::{Counts, FailedBuckets, Samples, SlotSamples},
     stats::latency::{BUCKETS, LatencyCounts},
@@ -29,8 +31,10 @@ pub struct Hub {
     workers: Vec<PerWorker>,
     /// Readers alone take this lock.
     kept: Mutex<Kept>,
+    endpoints: Endpoints,
     reader_taken: AtomicBool,
     access_log_dropped: AtomicU64,
+    accept_failures: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -68,8 +72,10 @@ impl Hub {
         Arc::new(Self {
             workers: (0..workers).map(|_| PerWorker::default()).collect(),
             kept: Mutex::default(),
+            endpoints: Endpoints::default(),
             reader_taken: AtomicBool::new(false),
             access_log_dropped: AtomicU64::new(0),
+            accept_failures: AtomicU64::new(0),
         })
     }
 
@@ -97,9 +103,29 @@ impl Hub {
         self.workers[worker].refused.count(reason);
     }
 
+    /// The counter of an instance's errors in a row. Takes a lock: keep it for as long as attempts are made there.
+    pub fn tally(&self, key: TallyKey) -> Arc<Tally> {
+        self.endpoints.tally(key)
+    }
+
+    /// Says which endpoints there are of the versions whose endpoints are watched.
+    pub fn known_endpoints(&self, known: Vec<Known>) {
+        self.endpoints.known(known);
+    }
+
+    /// Says how a health check of an instance of a version ended; why, where it failed.
+    pub fn checked(&self, whose: (ServiceName, VersionName, Instance), outcome: Result<(), Arc<str>>) {
+        self.endpoints.checked(whose, outcome);
+    }
+
     /// Counts a line of the access log that there was no room for.
     pub fn access_log_dropped(&self) {
         self.access_log_dropped.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a waiting connection that could not be accepted for now.
+    pub fn accept_failed(&self) {
+        self.accept_failures.fetch_add(1, Relaxed);
     }
 
     /// Refusals since the process started, of all workers.
@@ -138,6 +164,7 @@ impl Hub {
             totals.add(&live.slot);
         }
         totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
+        totals.accept_failures = self.accept_failures.load(Relaxed);
         totals.access_log_dropped = self.access_log_dropped.load(Relaxed);
         totals.fast_path = FastPathOutcome::ALL.map(|outcome| self.fast_path_total(outcome));
         totals
@@ -148,7 +175,9 @@ impl Hub {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in &self.workers {
             let fresh = mem::take(&mut *worker.fresh.lock().unwrap_or_else(PoisonError::into_inner));
-            fresh.into_iter().for_each(|slot| kept.take_in(slot));
+            for slot in fresh {
+                kept.take_in(slot);
+            }
         }
         kept
     }
@@ -217,7 +246,7 @@ impl Reader {
                 }
             }
         }
-        news.into_samples()
+        Samples { slots: news.into_slots(), endpoints: self.hub.endpoints.drain() }
     }
 }
 
@@ -314,7 +343,7 @@ impl News {
         merged.longest_error_run = merged.longest_error_run.max(slot.longest_error_run());
     }
 
-    fn into_samples(self) -> Samples {
+    fn into_slots(self) -> Vec<SlotSamples> {
         let changed = |merged: &Merged| {
             let counted = merged.evidence.iter().any(|counts| counts.requests > 0);
             counted || !merged.latency.is_empty() || merged.failed != FailedBuckets::default()
@@ -333,7 +362,7 @@ impl News {
                 longest_error_run: merged.longest_error_run,
             }
         });
-        Samples { slots: slots.collect() }
+        slots.collect()
     }
 }
 

@@ -1,6 +1,8 @@
 //! UP. Facts about traffic: per-worker recorders, drained into Samples; export for Prometheus. Decides nothing.
 
 pub mod compat;
+pub mod copies;
+pub mod endpoints;
 pub mod export;
 mod failed_buckets;
 pub mod fast_path;

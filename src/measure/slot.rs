@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use super::failed_buckets::FailedRing;
+use super::{
+    copies::{CopyEnd, CopyTotals, micros},
+    failed_buckets::FailedRing,
+};
 use crate::engine::{
     names::{Generation, Role, ServiceName, VersionName},
     samples::FailedBuckets,
@@ -122,6 +125,17 @@ pub struct Slot {
     error_run: Cell,
     longest_error_run: Cell,
     failed: FailedRing,
+    copies: Copies,
+}
+
+/// What became of copies that were sent here.
+#[derive(Debug, Default)]
+struct Copies {
+    ends: [Cell; CopyEnd::ALL.len()],
+    same: Cell,
+    other: Cell,
+    original_us: Cell,
+    copy_us: Cell,
 }
 
 /// A request is one or the other, in one store: a reader can never see more errors than requests, between
@@ -149,6 +163,7 @@ impl Slot {
             error_run: Cell::default(),
             longest_error_run: Cell::default(),
             failed: FailedRing::default(),
+            copies: Copies::default(),
         }
     }
 
@@ -203,7 +218,7 @@ impl Slot {
         let evidence = self.evidence.get(reason as usize).filter(|_| ending != Ending::ClientGone);
         let Some(evidence) = evidence else { return };
         self.latency[bucket_of(latency)].add(1);
-        self.latency_us.add(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        self.latency_us.add(micros(latency));
         if ending.is_error() {
             self.error_run.add(1);
             self.longest_error_run.set(self.longest_error_run.get().max(self.error_run.get()));
@@ -223,6 +238,21 @@ impl Slot {
     #[must_use]
     pub fn failed_total(&self) -> u64 {
         self.failed.total()
+    }
+
+    /// Counts a copy of a request that was to go here. Only the owning worker may call this.
+    pub fn copied(&self, end: CopyEnd) {
+        self.copies.ends[end as usize].add(1);
+    }
+
+    /// Counts how the answer to a copy differs from that to its request: whether the statuses are of one class, and both
+    /// latencies, the request's first. Only the owning worker may call this.
+    pub fn compared(&self, is_same_class: bool, latencies: Option<(Duration, Duration)>) {
+        if is_same_class { &self.copies.same } else { &self.copies.other }.add(1);
+        if let Some((original, copy)) = latencies {
+            self.copies.original_us.add(micros(original));
+            self.copies.copy_us.add(micros(copy));
+        }
     }
 
     /// Whose sticky requests failed since `seen` of them, which is brought up to date.
@@ -268,6 +298,19 @@ impl Slot {
     #[must_use]
     pub fn fell_back_total(&self) -> u64 {
         self.fell_back.get()
+    }
+
+    /// Copies that were to go here.
+    #[must_use]
+    pub fn copy_totals(&self) -> CopyTotals {
+        let Copies { ends, same, other, original_us, copy_us } = &self.copies;
+        CopyTotals {
+            ends: std::array::from_fn(|end| ends[end].get()),
+            same: same.get(),
+            other: other.get(),
+            original_us: original_us.get(),
+            copy_us: copy_us.get(),
+        }
     }
 
     /// Evidence by latency bucket.

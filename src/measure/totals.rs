@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    copies::CopyTotals,
     fast_path::FastPathOutcome,
     refused::RefusedReason,
     slot::{CODES, Ending, Slot, cell_code},
@@ -34,6 +35,8 @@ pub struct Totals {
     pub refused: [u64; RefusedReason::ALL.len()],
     /// Lines of the access log that there was no room for.
     pub access_log_dropped: u64,
+    /// Times that a waiting connection could not be accepted.
+    pub accept_failures: u64,
     /// What the fast path did, in the order of [`FastPathOutcome::ALL`].
     pub fast_path: [u64; FastPathOutcome::ALL.len()],
 }
@@ -53,6 +56,8 @@ pub struct SeriesTotals {
     pub latency: Box<[u64; BUCKETS]>,
     /// The sum of those latencies, in microseconds.
     pub latency_us: u64,
+    /// Copies that were to go to this version.
+    pub copies: CopyTotals,
 }
 
 impl Default for SeriesTotals {
@@ -64,6 +69,7 @@ impl Default for SeriesTotals {
             fell_back: 0,
             latency: Box::new([0; BUCKETS]),
             latency_us: 0,
+            copies: CopyTotals::default(),
         }
     }
 }
@@ -96,5 +102,6 @@ impl SeriesTotals {
             *total += slot.latency_total(bucket);
         }
         self.latency_us = self.latency_us.saturating_add(slot.latency_us_total());
+        self.copies += slot.copy_totals();
     }
 }

@@ -236,6 +236,7 @@ mod tests {
                 latency: LatencyCounts(vec![(bucket, requests)]),
                 longest_error_run: 0,
             }],
+            ..Samples::default()
         }
     }
 

@@ -1,8 +1,9 @@
-//! Connections for the pool: TCP, and TLS on it where the URL says `https`.
+//! Connections for the pool: TCP, and TLS on it where the URL says `https`; or one Unix socket for all.
 
 use std::{
     error::Error as StdError,
     io,
+    path::Path,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -16,15 +17,20 @@ use hyper_util::{
     rt::TokioIo,
 };
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
+
+use super::reach::{Reach, Resolver};
 
 /// Makes connections. Cloning is cheap.
 #[derive(Clone)]
 pub(super) struct Connector {
-    tcp: HttpConnector,
+    tcp: HttpConnector<Resolver>,
     tls: TlsConnector,
+    reach: Reach,
+    /// Everything is asked over this socket, whatever the URL says.
+    socket: Option<Arc<Path>>,
 }
 
 impl std::fmt::Debug for Connector {
@@ -42,9 +48,10 @@ pub(super) enum Refused {
     Tls(#[source] io::Error),
 }
 
-/// Plain, or TLS.
+/// Plain, a socket of this machine, or TLS.
 pub(super) enum Stream {
     Plain(TokioIo<TcpStream>),
+    Unix(TokioIo<UnixStream>),
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),
 }
 
@@ -67,12 +74,17 @@ pub(super) fn refused<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Ref
 }
 
 impl Connector {
-    pub(super) fn new(timeout: Duration, tls: Arc<ClientConfig>) -> Self {
-        let mut tcp = HttpConnector::new();
+    pub(super) fn new(timeout: Duration, tls: Arc<ClientConfig>, reach: Reach) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(reach.clone()));
         tcp.set_connect_timeout(Some(timeout));
         tcp.set_nodelay(true);
         tcp.enforce_http(false);
-        Self { tcp, tls: TlsConnector::from(tls) }
+        Self { tcp, tls: TlsConnector::from(tls), reach, socket: None }
+    }
+
+    pub(super) fn over(mut self, socket: &Path) -> Self {
+        self.socket = Some(socket.into());
+        self
     }
 }
 
@@ -86,8 +98,18 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
+        if let Some(socket) = self.socket.clone() {
+            return Box::pin(async move {
+                let stream = UnixStream::connect(&socket).await.map_err(|error| Refused::Tcp(error.into()))?;
+                Ok(Stream::Unix(TokioIo::new(stream)))
+            });
+        }
         let tls = (uri.scheme_str() == Some("https")).then(|| self.tls.clone());
         let name = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+        // An address is not resolved, so nobody else looks at it.
+        if let Some(Err(why)) = name.parse().ok().map(|address| self.reach.check(address)) {
+            return Box::pin(async move { Err(Refused::Tcp(why.into())) });
+        }
         let tcp = self.tcp.call(uri);
         Box::pin(async move {
             let stream = tcp.await.map_err(|error| Refused::Tcp(error.into()))?;
@@ -109,6 +131,7 @@ impl Read for Stream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(context, buf),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buf),
         }
     }
@@ -118,6 +141,7 @@ impl Write for Stream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, bytes),
         }
     }
@@ -125,6 +149,7 @@ impl Write for Stream {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
         }
     }
@@ -132,6 +157,7 @@ impl Write for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
         }
     }

@@ -1,13 +1,16 @@
 //! The one HTTP client for questions of our own: limits on waiting and size, errors that say what happened.
-//! HTTP/1.1 with or without TLS; retries nothing, follows no redirect, knows no product word.
+//! HTTP/1.1 with or without TLS; retries nothing, follows no redirect, knows no product word, and asks no address that
+//! `reach` refuses.
 
 mod connect;
 mod lines;
+mod reach;
 mod trust;
 
 use std::{
     error::Error as StdError,
     io,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,6 +23,7 @@ use hyper_util::{client::legacy::Client as Pooled, rt::TokioExecutor};
 
 use connect::{Connector, Refused};
 pub use lines::Lines;
+pub use reach::Reach;
 pub use trust::{Trust, TrustError};
 
 /// How long is waited for, and how much is taken.
@@ -101,24 +105,30 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client without connections yet, which believes whom the system believes.
+    /// A client without connections yet, which asks whom `reach` lets it and believes whom the system believes.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
-        Self::with(limits, trust::system())
+    pub fn new(limits: Limits, reach: Reach) -> Self {
+        Self::with(limits, trust::system(), reach)
+    }
+
+    /// A client that asks everything of what listens on a Unix socket, whatever host a URL names.
+    #[must_use]
+    pub fn over(socket: &Path, limits: Limits) -> Self {
+        let connector = Connector::new(limits.connect, trust::system(), Reach::anywhere()).over(socket);
+        Self { pooled: pool(connector), limits }
     }
 
     /// The same, with its own idea of whom to believe.
     ///
     /// # Errors
     /// When the authorities cannot be read.
-    pub fn trusting(limits: Limits, trust: &Trust) -> Result<Self, TrustError> {
-        Ok(Self::with(limits, trust.config()?))
+    pub fn trusting(limits: Limits, reach: Reach, trust: &Trust) -> Result<Self, TrustError> {
+        Ok(Self::with(limits, trust.config()?, reach))
     }
 
-    fn with(limits: Limits, tls: Arc<rustls::ClientConfig>) -> Self {
-        let connector = Connector::new(limits.connect, tls);
-        let pooled = Pooled::builder(TokioExecutor::new()).pool_max_idle_per_host(4).build(connector);
-        Self { pooled, limits }
+    fn with(limits: Limits, tls: Arc<rustls::ClientConfig>, reach: Reach) -> Self {
+        let connector = Connector::new(limits.connect, tls, reach);
+        Self { pooled: pool(connector), limits }
     }
 
     /// The same client and connections under another limit on the whole answer.
@@ -167,6 +177,10 @@ impl Client {
             }
         })
     }
+}
+
+fn pool(connector: Connector) -> Pooled<Connector, Full<Bytes>> {
+    Pooled::builder(TokioExecutor::new()).pool_max_idle_per_host(4).build(connector)
 }
 
 /// Who was asked, for messages.

@@ -44,7 +44,7 @@ fn get(uri: &Uri) -> Request<Bytes> {
 #[tokio::test]
 async fn an_answer_comes_whole_with_any_status() {
     let (uri, served) = answering(&[b"HTTP/1.1 409 Conflict\r\nx-y: z\r\ncontent-length: 5\r\n\r\nno", b"pe!"]).await;
-    let answer = Client::new(PATIENT).request(get(&uri)).await.unwrap();
+    let answer = Client::new(PATIENT, Reach::anywhere()).request(get(&uri)).await.unwrap();
     assert_eq!(answer.status(), StatusCode::CONFLICT);
     assert_eq!(answer.headers()["x-y"], "z");
     assert_eq!(answer.body().as_ref(), b"nope!");
@@ -58,7 +58,10 @@ async fn nobody_there_is_said_with_address_and_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let error = Client::new(PATIENT).request(get(&format!("http://{address}/").parse().unwrap())).await.unwrap_err();
+    let error = Client::new(PATIENT, Reach::anywhere())
+        .request(get(&format!("http://{address}/").parse().unwrap()))
+        .await
+        .unwrap_err();
     assert_eq!(error, Error::Unreachable { address: address.clone(), cause: "connection refused".to_owned() });
     assert_eq!(error.to_string(), format!("cannot reach {address}: connection refused"));
 }
@@ -68,7 +71,7 @@ async fn silence_ends_at_the_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri: Uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
     let limits = Limits { total: Duration::from_millis(30), ..PATIENT };
-    let client = Client::new(limits);
+    let client = Client::new(limits, Reach::anywhere());
     for error in [client.request(get(&uri)).await.unwrap_err(), client.stream(get(&uri)).await.map(drop).unwrap_err()] {
         assert!(matches!(error, Error::TimedOut { limit, .. } if limit == limits.total), "{error:?}");
         assert!(error.to_string().ends_with("within 30ms"), "{error}");
@@ -86,7 +89,10 @@ async fn a_connection_that_never_stands_ends_at_its_own_limit() {
     let fill = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
     let _waiting: Vec<_> = (0..16).map_while(|_| fill().ok()).collect();
     let limits = Limits { connect: Duration::from_millis(60), ..PATIENT };
-    let error = Client::new(limits).request(get(&format!("http://{address}/").parse().unwrap())).await.unwrap_err();
+    let error = Client::new(limits, Reach::anywhere())
+        .request(get(&format!("http://{address}/").parse().unwrap()))
+        .await
+        .unwrap_err();
     assert_eq!(error, Error::TimedOut { address: address.to_string(), limit: limits.connect });
 }
 
@@ -101,7 +107,7 @@ async fn a_body_that_stops_coming_ends_at_the_limit_too() {
         stream
     });
     let limits = Limits { total: Duration::from_millis(100), ..PATIENT };
-    let error = Client::new(limits).request(get(&uri)).await.unwrap_err();
+    let error = Client::new(limits, Reach::anywhere()).request(get(&uri)).await.unwrap_err();
     assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
     drop(served);
 }
@@ -113,7 +119,7 @@ async fn a_large_answer_is_not_taken() {
         &[&b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"[..], &[b'x'; 1_001]],
     ] {
         let (uri, _served) = answering(pieces).await;
-        let error = Client::new(PATIENT).request(get(&uri)).await.unwrap_err();
+        let error = Client::new(PATIENT, Reach::anywhere()).request(get(&uri)).await.unwrap_err();
         assert!(matches!(error, Error::TooLarge { limit: 1_000, .. }), "{error:?}");
     }
 }
@@ -126,7 +132,7 @@ async fn what_is_not_http_or_breaks_off_is_named_so() {
         &[],
     ] {
         let (uri, _served) = answering(pieces).await;
-        let error = Client::new(PATIENT).request(get(&uri)).await.unwrap_err();
+        let error = Client::new(PATIENT, Reach::anywhere()).request(get(&uri)).await.unwrap_err();
         assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
     }
 }
@@ -141,7 +147,7 @@ async fn lines_come_one_by_one_however_they_are_cut() {
         b"0\r\n\r\n",
     ])
     .await;
-    let answer = Client::new(PATIENT).stream(get(&uri)).await.unwrap();
+    let answer = Client::new(PATIENT, Reach::anywhere()).stream(get(&uri)).await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
     let mut lines = answer.into_body();
     for line in ["one", "two", "", "threeä"] {
@@ -155,7 +161,7 @@ async fn lines_come_one_by_one_however_they_are_cut() {
 async fn a_line_without_end_is_not_collected_for_ever() {
     let (uri, _served) =
         answering(&[b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nshort\n", &[b'x'; 600], &[b'x'; 600]]).await;
-    let mut lines = Client::new(PATIENT).stream(get(&uri)).await.unwrap().into_body();
+    let mut lines = Client::new(PATIENT, Reach::anywhere()).stream(get(&uri)).await.unwrap().into_body();
     assert_eq!(lines.next().await.unwrap().as_deref(), Some("short"));
     assert!(matches!(lines.next().await, Err(Error::TooLarge { .. })));
 }
@@ -163,7 +169,7 @@ async fn a_line_without_end_is_not_collected_for_ever() {
 #[tokio::test]
 async fn a_url_that_cannot_be_asked_is_refused_without_showing_a_password() {
     for (url, shown) in [("/only/path", "/only/path"), ("ftp://me:secret@host/", "ftp://…@host/")] {
-        let error = Client::new(PATIENT).request(get(&url.parse().unwrap())).await.unwrap_err();
+        let error = Client::new(PATIENT, Reach::anywhere()).request(get(&url.parse().unwrap())).await.unwrap_err();
         assert!(matches!(&error, Error::Url { url, .. } if url == shown), "{error:?}");
     }
 }
@@ -201,11 +207,11 @@ async fn tls_is_spoken_with_those_who_are_believed_and_with_nobody_else() {
     let ca = folder.path().join("ca.crt");
     std::fs::write(&ca, authority).unwrap();
     for trust in [Trust { ca: Some(ca), insecure: false }, Trust { ca: None, insecure: true }] {
-        let client = Client::trusting(PATIENT, &trust).unwrap();
+        let client = Client::trusting(PATIENT, Reach::anywhere(), &trust).unwrap();
         let answer = client.request(get(&uri)).await.unwrap_or_else(|error| panic!("{trust:?}: {error}"));
         assert_eq!(answer.body().as_ref(), b"safe");
     }
-    let error = Client::new(PATIENT).request(get(&uri)).await.unwrap_err();
+    let error = Client::new(PATIENT, Reach::anywhere()).request(get(&uri)).await.unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error:?}");
     assert!(error.to_string().contains("UnknownIssuer"), "{error}");
 }
@@ -219,7 +225,7 @@ async fn a_server_that_speaks_no_tls_is_named_so() {
         // The client hangs up as soon as it sees what this is.
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     });
-    let error = Client::new(PATIENT).request(get(&tls)).await.unwrap_err();
+    let error = Client::new(PATIENT, Reach::anywhere()).request(get(&tls)).await.unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error:?}");
 }
 
@@ -229,8 +235,30 @@ fn authorities_that_cannot_be_read_are_refused_by_name() {
     let path = folder.path().join("empty.crt");
     std::fs::write(&path, "no certificate").unwrap();
     for (ca, words) in [(path, "holds no certificate"), (folder.path().join("absent.crt"), "cannot be read")] {
-        let error =
-            Client::trusting(PATIENT, &Trust { ca: Some(ca.clone()), insecure: false }).unwrap_err().to_string();
+        let error = Client::trusting(PATIENT, Reach::anywhere(), &Trust { ca: Some(ca.clone()), insecure: false })
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(words) && error.contains(&*ca.to_string_lossy()), "{error}");
     }
+}
+
+/// The last two are no addresses to us, but the system resolves them to 169.254.169.254.
+#[tokio::test]
+async fn an_address_that_is_refused_is_never_connected_to() {
+    let client = Client::new(PATIENT, Reach::guarded(|_| false));
+    for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "2852039166", "0xa9fea9fe"] {
+        let error = client.request(get(&format!("http://{host}/latest").parse().unwrap())).await.unwrap_err();
+        let Error::Unreachable { cause, .. } = &error else { panic!("{host}: {error:?}") };
+        assert!(cause.contains("outbound.allow"), "{host}: {cause}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_metadata_is_an_answer_and_not_followed() {
+    let (uri, served) =
+        answering(&[b"HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"])
+            .await;
+    let answer = Client::new(PATIENT, Reach::guarded(|_| false)).request(get(&uri)).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::FOUND, "and loopback is asked");
+    served.await.unwrap();
 }

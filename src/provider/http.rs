@@ -15,7 +15,7 @@ use http::{HeaderValue, Request, Response, header};
 use super::secret::Secrets;
 use crate::{
     engine::analysis::ask::{Auth, Http},
-    outbound::{Client, Limits, Trust},
+    outbound::{Client, Limits, Reach, Trust},
 };
 
 /// The question's own timeout ends before these; an answer larger than this is none that a condition could mean.
@@ -26,8 +26,9 @@ const BODY_SHOWN_MAX: usize = 200;
 const CLIENTS_MAX: usize = 64;
 
 /// One client for each idea of whom to believe.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Clients {
+    reach: Reach,
     known: Mutex<HashMap<Trust, Client>>,
 }
 
@@ -41,13 +42,17 @@ pub(super) struct Sent {
 }
 
 impl Clients {
+    pub(super) fn new(reach: Reach) -> Self {
+        Self { reach, known: Mutex::default() }
+    }
+
     fn of(&self, http: &Http) -> Result<Client, String> {
         let trust = Trust { ca: http.ca.as_ref().map(Into::into), insecure: http.insecure };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = known.get(&trust) {
             return Ok(client.clone());
         }
-        let client = Client::trusting(LIMITS, &trust).map_err(|error| error.to_string())?;
+        let client = Client::trusting(LIMITS, self.reach.clone(), &trust).map_err(|error| error.to_string())?;
         if known.len() >= CLIENTS_MAX {
             known.clear();
         }

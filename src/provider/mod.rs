@@ -18,9 +18,12 @@ use std::{io, sync::Arc, thread, time::Duration};
 
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::engine::analysis::{
-    answer::Reply,
-    ask::{Ask, Question, Ticket},
+use crate::{
+    engine::analysis::{
+        answer::Reply,
+        ask::{Ask, Question, Ticket},
+    },
+    outbound::Reach,
 };
 use http::Clients;
 use secret::Secrets;
@@ -40,15 +43,18 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Starts the thread; answers come out of the receiver. It ends when this is dropped.
+    /// Starts the thread, which asks nobody but whom `reach` lets it; answers come out of the receiver. It ends when this is
+    /// dropped.
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn start() -> io::Result<(Self, mpsc::Receiver<Answered>)> {
+    pub fn start(reach: Reach) -> io::Result<(Self, mpsc::Receiver<Answered>)> {
         let (questions, asked) = mpsc::channel(QUEUE_MAX);
         let (answer, answers) = mpsc::channel(QUEUE_MAX);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        thread::Builder::new().name("provider".to_owned()).spawn(move || runtime.block_on(serve(asked, answer)))?;
+        thread::Builder::new()
+            .name("provider".to_owned())
+            .spawn(move || runtime.block_on(serve(asked, answer, reach)))?;
         Ok((Self { questions }, answers))
     }
 
@@ -59,8 +65,8 @@ impl Provider {
     }
 }
 
-async fn serve(mut asked: mpsc::Receiver<Question>, answer: mpsc::Sender<Answered>) {
-    let (clients, places) = (Arc::new(Clients::default()), Arc::new(Semaphore::new(AT_ONCE_MAX)));
+async fn serve(mut asked: mpsc::Receiver<Question>, answer: mpsc::Sender<Answered>, reach: Reach) {
+    let (clients, places) = (Arc::new(Clients::new(reach)), Arc::new(Semaphore::new(AT_ONCE_MAX)));
     while let Some(Question { ticket, ask, timeout }) = asked.recv().await {
         let (clients, answer) = (Arc::clone(&clients), answer.clone());
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

@@ -69,7 +69,7 @@ async fn read(stream: &mut TcpStream) -> String {
 }
 
 async fn put(ask: &Ask) -> Result<Answer, String> {
-    match ask_within(ask, NOW, PATIENT, &Clients::default()).await? {
+    match ask_within(ask, NOW, PATIENT, &Clients::new(Reach::guarded(|_| false))).await? {
         Reply::Value(answer) => Ok(answer),
         Reply::Failed(said) => panic!("failed: {said}"),
     }
@@ -256,7 +256,9 @@ async fn outages_slow_answers_and_large_ones_are_errors_and_never_verdicts() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let error =
-        ask_within(&web(&address, None), NOW, Duration::from_millis(50), &Clients::default()).await.unwrap_err();
+        ask_within(&web(&address, None), NOW, Duration::from_millis(50), &Clients::new(Reach::guarded(|_| false)))
+            .await
+            .unwrap_err();
     assert_eq!(error, "web: no answer within 50ms");
     drop(listener);
     assert!(put(&web(&address, None)).await.unwrap_err().contains("connection refused"));
@@ -275,7 +277,7 @@ async fn a_command_is_good_by_its_exit_code_and_its_output_is_the_result() {
         assert_eq!(put(&exec(&["sh", "-c", script])).await, Ok(answer), "{script}");
     }
     let ask = exec(&["sh", "-c", "echo seen; echo why >&2; exit 3"]);
-    let failed = ask_within(&ask, NOW, PATIENT, &Clients::default()).await;
+    let failed = ask_within(&ask, NOW, PATIENT, &Clients::new(Reach::guarded(|_| false))).await;
     assert_eq!(failed, Ok(Reply::Failed("`sh` ended with exit code 3: why".to_owned())));
 }
 
@@ -307,7 +309,7 @@ async fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
     let script = format!("sleep 300 & echo $! > {}; wait", file.display());
-    let (ask, clients) = (exec(&["sh", "-c", &script]), Clients::default());
+    let (ask, clients) = (exec(&["sh", "-c", &script]), Clients::new(Reach::guarded(|_| false)));
     let asked = ask_within(&ask, NOW, Duration::from_millis(500), &clients).await;
     assert_eq!(asked, Err("exec: no answer within 500ms".to_owned()));
     let pid = std::fs::read_to_string(&file).unwrap();
@@ -481,7 +483,7 @@ async fn cloudwatch_is_asked_with_a_signature_and_gives_its_results_as_they_are(
 #[tokio::test]
 async fn the_thread_asks_and_answers_and_takes_no_more_than_it_can_hold() {
     let server = Contract::answering("200 OK", "7").await;
-    let (provider, mut answers) = Provider::start().unwrap();
+    let (provider, mut answers) = Provider::start(Reach::guarded(|_| false)).unwrap();
     let ticket = |metric: &str| Ticket {
         service: crate::engine::names::ServiceName::new("web").unwrap(),
         revision: crate::engine::names::Revision(1),

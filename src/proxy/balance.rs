@@ -10,11 +10,12 @@ use std::{
 
 use super::{
     connect::Place,
-    pool::{Pool, PoolKey, Pools},
+    pool::{Pool, PoolKey, Pools, Purpose},
     resolver::Name,
 };
 use crate::engine::{
-    endpoint::Endpoint,
+    endpoint::{Endpoint, InUse},
+    names::ServiceName,
     split::Bucket,
     table::VersionTable,
     upstream::{Balancing, UpstreamPlan},
@@ -27,6 +28,7 @@ pub(super) struct Group {
     key: PoolKey,
     balancing: Balancing,
     plan: Arc<UpstreamPlan>,
+    in_use: InUse,
     members: Vec<Member>,
     targets: RefCell<Rc<[Rc<Pool>]>>,
     /// The state of the names when the targets were made.
@@ -42,7 +44,7 @@ struct Member {
 }
 
 impl Group {
-    pub(super) fn new(pools: &Rc<Pools>, version: &VersionTable) -> Self {
+    pub(super) fn new(pools: &Rc<Pools>, service: &ServiceName, version: &VersionTable, purpose: Purpose) -> Self {
         let member = |endpoint: &Endpoint| {
             let name = match endpoint {
                 Endpoint::Tcp { host, port } if literal(endpoint).is_none() => Some(pools.name(host, *port)),
@@ -52,9 +54,10 @@ impl Group {
         };
         let group = Self {
             pools: Rc::clone(pools),
-            key: PoolKey::of(version),
+            key: PoolKey::of(service, version, purpose),
             balancing: version.upstream.balancing,
             plan: Arc::clone(&version.upstream),
+            in_use: version.in_use.clone(),
             members: version.endpoints.iter().map(member).collect(),
             targets: RefCell::new(Rc::new([])),
             seen: Cell::default(),
@@ -64,9 +67,9 @@ impl Group {
         group
     }
 
-    /// Whether more than one endpoint is configured.
+    /// Whether more than one endpoint is configured, and any is to be used.
     pub(super) fn has_several_endpoints(&self) -> bool {
-        self.members.len() > 1
+        self.members.len() > 1 && self.in_use != InUse::Nobody
     }
 
     /// The pool whose turn it is, among those of other endpoints than `not`; any, if none can be connected to as far as
@@ -146,6 +149,23 @@ impl Group {
 
     fn look_up(&self) {
         self.seen.set(self.pools.name_changes());
+        let targets = match &self.in_use {
+            InUse::All => self.known(),
+            InUse::AllBut(out) => {
+                let known = self.known();
+                let used: Vec<_> = known.iter().filter(|pool| !out.contains(&pool.instance())).map(Rc::clone).collect();
+                // Nobody else is known here: better one that is held to be bad than none.
+                if used.is_empty() { known } else { used }
+            }
+            InUse::Nobody => {
+                self.members.first().map(|first| self.pools.nobody(&first.endpoint, &self.key)).into_iter().collect()
+            }
+        };
+        *self.targets.borrow_mut() = targets.into();
+    }
+
+    /// All addresses of all endpoints.
+    fn known(&self) -> Vec<Rc<Pool>> {
         let mut targets = Vec::with_capacity(self.members.len());
         for Member { endpoint, name } in &self.members {
             let addresses = name.as_ref().map(|name| name.addresses());
@@ -164,12 +184,12 @@ impl Group {
                 }
             }
         }
-        *self.targets.borrow_mut() = targets.into();
+        targets
     }
 }
 
 /// The address of an endpoint that is configured by one.
-fn literal(endpoint: &Endpoint) -> Option<SocketAddr> {
+pub(super) fn literal(endpoint: &Endpoint) -> Option<SocketAddr> {
     match endpoint {
         Endpoint::Tcp { host, port } => host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, *port)),
         Endpoint::Unix { .. } => None,

@@ -7,19 +7,24 @@ use std::{
     fmt,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use http::{HeaderValue, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::{
+    client_io::Activity,
     connection::StreamGuard,
     deadline::{Coarse, Deadline},
     error::Causes,
     headers,
+    long::Long,
+    mirror::Copies,
     outcome::Outcome,
     replay,
     upstream::{UpstreamBody, UpstreamError},
@@ -44,6 +49,8 @@ pub(super) enum BodyError {
     Client(ClientFault),
     /// None when nothing came for too long.
     Upstream(Option<UpstreamError>),
+    /// Its version has lost its part, and the time to end with it.
+    Drained,
 }
 
 impl fmt::Display for BodyError {
@@ -53,6 +60,7 @@ impl fmt::Display for BodyError {
             Self::Client(ClientFault::Silent) => "the client's request body stood still for too long",
             Self::Upstream(Some(_)) => "the response body ended early",
             Self::Upstream(None) => "the response body stood still for too long",
+            Self::Drained => "the version is drained",
         })
     }
 }
@@ -105,6 +113,8 @@ pub(super) enum RequestBody {
     Stream(Box<Uploading>),
     /// Can be sent again.
     Kept(Box<replay::Sending>),
+    /// Of a copy: it is all there.
+    Copied(Box<Bytes>),
 }
 
 /// A body that is there.
@@ -112,9 +122,11 @@ pub(super) enum RequestBody {
 pub(super) struct Uploading {
     incoming: Incoming,
     upload: Rc<Upload>,
+    client: Arc<Activity>,
     silence: Deadline,
     silence_max: Duration,
     waits_for_continue: bool,
+    copies: Option<Box<Copies>>,
 }
 
 impl RequestBody {
@@ -127,14 +139,14 @@ impl RequestBody {
         match self {
             Self::Stream(body) => body.wait_for_continue(),
             Self::Kept(body) if body.is_untouched() => body.with_body(Uploading::wait_for_continue),
-            Self::None | Self::Kept(_) => {}
+            Self::None | Self::Kept(_) | Self::Copied(_) => {}
         }
     }
 
     /// The upstream asks for the body.
     pub(super) fn continues(&mut self) {
         match self {
-            Self::None => {}
+            Self::None | Self::Copied(_) => {}
             Self::Stream(body) => body.continues(),
             Self::Kept(body) => body.with_body(Uploading::continues),
         }
@@ -142,7 +154,7 @@ impl RequestBody {
 
     pub(super) fn waits_for_continue(&self) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Copied(_) => false,
             Self::Stream(body) => body.waits_for_continue,
             Self::Kept(body) => body.with_body(|body| body.waits_for_continue),
         }
@@ -151,7 +163,14 @@ impl RequestBody {
 
 impl Uploading {
     /// A body that gives up when the client is silent for longer than `silence_max`.
-    pub(super) fn new(incoming: Incoming, silence: Deadline, silence_max: Duration) -> (Self, Rc<Upload>) {
+    /// Copies of the request get its pieces, too.
+    pub(super) fn new(
+        incoming: Incoming,
+        silence: Deadline,
+        silence_max: Duration,
+        client: &Arc<Activity>,
+        copies: Option<Box<Copies>>,
+    ) -> (Self, Rc<Upload>) {
         let upload = Rc::new(Upload {
             ended: Cell::new(false),
             waits_for_client: Cell::new(false),
@@ -159,7 +178,9 @@ impl Uploading {
             sent: Cell::new(None),
             fault: Cell::new(None),
         });
-        let body = Self { incoming, upload: Rc::clone(&upload), silence, silence_max, waits_for_continue: false };
+        let (client, waits_for_continue) = (Arc::clone(client), false);
+        let body =
+            Self { incoming, upload: Rc::clone(&upload), client, silence, silence_max, waits_for_continue, copies };
         (body, upload)
     }
 
@@ -199,10 +220,14 @@ impl Uploading {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 self.client_gave();
+                if let (Some(copies), Some(data)) = (&mut self.copies, frame.data_ref()) {
+                    copies.keep(data);
+                }
                 if let Some(trailers) = frame.trailers_mut() {
                     headers::for_trailers(trailers);
                 }
-                if self.incoming.is_end_stream() {
+                // Nobody asks for more after trailers.
+                if frame.is_trailers() || self.incoming.is_end_stream() {
                     self.end();
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -232,9 +257,13 @@ impl Uploading {
         self.upload.last_piece.set(self.silence.ticks().now());
     }
 
-    fn end(&self) {
+    fn end(&mut self) {
         if !self.upload.ended.replace(true) {
             self.upload.sent.set(Some(Instant::now()));
+            self.client.request_is_whole();
+        }
+        if let Some(copies) = self.copies.take() {
+            copies.send(true);
         }
     }
 
@@ -253,6 +282,8 @@ impl Body for RequestBody {
             Self::None => Poll::Ready(None),
             Self::Stream(body) => body.poll_piece(cx),
             Self::Kept(body) => body.poll_piece(cx),
+            Self::Copied(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Copied(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
         }
     }
 
@@ -261,12 +292,14 @@ impl Body for RequestBody {
             Self::None => true,
             Self::Stream(body) => body.is_end_stream(),
             Self::Kept(body) => body.is_end_stream(),
+            Self::Copied(bytes) => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::None => SizeHint::with_exact(0),
+            Self::Copied(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Stream(body) => body.size_hint(),
             Self::Kept(body) => body.size_hint(),
         }
@@ -318,6 +351,8 @@ pub(super) struct Relay {
     pub(super) silence_max: Duration,
     /// Silence ends it too, but is no fault.
     pub(super) may_be_silent: bool,
+    /// It may be ended when its version loses its part.
+    pub(super) long: Option<Long>,
     pub(super) upload: Option<Rc<Upload>>,
 }
 
@@ -340,6 +375,14 @@ impl ResponseBody {
     }
 }
 
+/// Leaves out what the proxy would say itself, but for its length: to HEAD there is no content (RFC 9110 9.3.2).
+pub(super) fn without_content(response: &mut Response<ResponseBody>) {
+    let Kind::Text(text) = &mut response.body_mut().kind else { return };
+    if let Some(text) = text.take() {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+    }
+}
+
 impl Relay {
     fn poll_piece(
         &mut self,
@@ -348,6 +391,9 @@ impl Relay {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(error) = self.broken.take() {
             return Poll::Ready(Some(Err(BodyError::Upstream(Some(error)))));
+        }
+        if self.long.as_ref().is_some_and(|long| long.poll_over(cx).is_ready()) {
+            return self.end_early();
         }
         match self.incoming.poll_frame(cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
@@ -399,6 +445,16 @@ impl Relay {
         if sent {
             self.incoming.give_back();
         }
+    }
+
+    /// Ends a stream whose version has lost its part: an event stream in order, so that the client asks again.
+    fn end_early(&mut self) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.incoming.abandon();
+        if let Some(outcome) = self.outcome.take() {
+            outcome.delivered();
+        }
+        let is_open_ended = self.incoming.size_hint().exact().is_none() && !self.is_grpc;
+        Poll::Ready(if is_open_ended { None } else { Some(Err(BodyError::Drained)) })
     }
 
     fn fail_by_silence(&mut self) {

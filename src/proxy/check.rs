@@ -3,7 +3,7 @@
 
 use http::{HeaderValue, Method, StatusCode, Uri, Version, header, request::Parts};
 
-use super::error::Refusal;
+use super::{error::Refusal, websocket};
 use crate::measure::RefusedReason;
 
 /// Longest method that is passed on; registered ones have at most 17 letters.
@@ -12,7 +12,8 @@ const METHOD_BYTES_MAX: usize = 64;
 /// Checks a request head. `headers_max` is the listener's limit of header fields, cookie crumbs included.
 pub(super) fn request(head: &Parts, headers_max: usize) -> Result<(), Refusal> {
     let unknown = head.method.as_str().len() > METHOD_BYTES_MAX;
-    if unknown || matches!(head.method, Method::CONNECT | Method::TRACE) {
+    let is_known = !matches!(head.method, Method::CONNECT | Method::TRACE) || websocket::is_extended_connect(head);
+    if unknown || !is_known {
         return Err(Refusal::new(
             StatusCode::NOT_IMPLEMENTED,
             RefusedReason::UnsupportedMethod,

@@ -1,5 +1,6 @@
 //! A client's socket as hyper sees it: what was read to tell HTTP/1 from HTTP/2 is read again first, and it is noted
-//! that bytes moved, so that the worker's sweep can tell a slow client from a silent one.
+//! that bytes moved, so that the worker's sweep can tell a slow client from a silent one. The end of a client's side is held
+//! back while its request is answered: the sweep says how long.
 
 use std::{
     io,
@@ -21,6 +22,14 @@ use super::transport::Transport;
 pub(super) struct Activity {
     read: AtomicBool,
     wrote: AtomicBool,
+    /// A request of HTTP/1 is under way.
+    busy: AtomicBool,
+    /// All of it is here.
+    whole: AtomicBool,
+    /// The client has ended its side meanwhile.
+    ended: AtomicBool,
+    /// That is not held back any longer.
+    told: AtomicBool,
 }
 
 impl Activity {
@@ -32,6 +41,36 @@ impl Activity {
     /// Bytes went out.
     pub(super) fn note_wrote(&self) {
         self.wrote.store(true, Relaxed);
+    }
+
+    /// A request begins: from now on the end of the client's side is held back.
+    pub(super) fn request_begins(&self) {
+        self.busy.store(true, Relaxed);
+    }
+
+    /// All of the request is here: the end of the client's side is not the end of the client.
+    pub(super) fn request_is_whole(&self) {
+        self.whole.store(true, Relaxed);
+    }
+
+    /// The request is over, or no request at all.
+    pub(super) fn request_ends(&self) {
+        self.busy.store(false, Relaxed);
+        self.whole.store(false, Relaxed);
+    }
+
+    /// Whether the client has ended its side within a request, and if so, whether all of that is here.
+    pub(super) fn ended(&self) -> Option<bool> {
+        self.ended.load(Relaxed).then(|| self.whole.load(Relaxed))
+    }
+
+    /// Lets whoever reads know of the end.
+    pub(super) fn tell_end(&self) {
+        self.told.store(true, Relaxed);
+    }
+
+    fn holds_end_back(&self) -> bool {
+        self.busy.load(Relaxed) && !self.told.load(Relaxed)
     }
 
     /// Whether bytes came in since the last call.
@@ -75,6 +114,10 @@ impl AsyncRead for ClientIo {
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
             this.activity.read.store(true, Relaxed);
+        } else if matches!(polled, Poll::Ready(Ok(()))) && this.activity.holds_end_back() {
+            // Asked again behind the answer, or woken by the sweep.
+            this.activity.ended.store(true, Relaxed);
+            return Poll::Pending;
         }
         polled
     }

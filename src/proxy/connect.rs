@@ -13,6 +13,8 @@ pub(super) enum Place {
     Unix(Arc<str>),
     /// Until there is a first answer, to any of the addresses in it.
     Name(Arc<Name>),
+    /// Nowhere: none of a dead canary's endpoints is to be used.
+    Nobody,
 }
 
 /// Opens connections to one place.
@@ -27,6 +29,7 @@ impl Connector {
         let stream = match &self.place {
             Place::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(&**path).await?)),
             Place::Address(address) => TcpStream::connect(address).await?,
+            Place::Nobody => return Err(io::Error::other("all its endpoints are ejected or fail their health checks")),
             Place::Name(name) => any_of(&name.first().await?).await?,
         };
         stream.set_nodelay(true)?;

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 
 use super::{
     access::{Access, Note},
-    body::ResponseBody,
+    body::{self, ResponseBody},
     client_io::{Activity, ClientIo},
     deadline::Coarse,
     error::{Refusal, chain},
@@ -44,6 +44,9 @@ use crate::{
 
 /// How long a connection without a request is let be when the proxy stops: a request may be on its way already.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
+/// How long a client that has ended its side of the connection gets nothing before it is taken to be gone. It may still
+/// read, as `nc` and old scripts do; whether it does cannot be told.
+pub(super) const HALF_CLOSED: Duration = Duration::from_millis(500);
 /// Largest `headers` limit for which hyper parses heads on the stack.
 const HEADERS_ON_STACK: usize = 100;
 
@@ -65,6 +68,8 @@ pub(super) struct Conn {
     tunnel_idle: Cell<Duration>,
     /// When the silence that is waited for now is too long.
     quiet_until: Cell<Coarse>,
+    /// When a client that has ended its side is taken to be gone.
+    gone_at: Cell<Option<Coarse>>,
     streams: Cell<usize>,
     waiting_for_upstream: Cell<usize>,
     order: Cell<Order>,
@@ -141,13 +146,16 @@ async fn serve_http1(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
     let mut server = http1::Builder::new();
     server
         .header_read_timeout(None)
-        .auto_date_header(false)
         .max_header_size(conn.limits().header_bytes)
         .max_buf_size(conn.limits().header_bytes.max(128 * 1024));
     if conn.limits().headers > HEADERS_ON_STACK {
         server.max_headers(conn.limits().headers);
     }
-    let service = service_fn(|request| answer(Rc::clone(conn), request));
+    let service = service_fn(|request: Request<Incoming>| {
+        // Before hyper looks for what comes behind the head.
+        conn.activity.request_begins();
+        answer(Rc::clone(conn), request)
+    });
     let connection = pin!(server.serve_connection(io, service).with_upgrades());
     conn.drive(connection, http1::UpgradeableConnection::graceful_shutdown).await
 }
@@ -163,7 +171,7 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
         .initial_connection_window_size(1024 * 1024)
         .max_send_buf_size(64 * 1024)
         .max_header_list_size(header_list)
-        .auto_date_header(false);
+        .enable_connect_protocol();
     let shared = Rc::clone(conn);
     let service = service_fn(move |request| answer(Rc::clone(&shared), request));
     let connection = pin!(server.serve_connection(io, service));
@@ -173,6 +181,8 @@ async fn serve_http2(conn: &Rc<Conn>, io: TokioIo<ClientIo>) -> Option<hyper::Re
 /// A request's answer. A panic is this request's 500 and an alarm, not the end of anything else.
 async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Response<ResponseBody>, Infallible> {
     let note = Note::begin(&conn, &mut request);
+    // hyper leaves out the content of such answers over HTTP/1 only.
+    let leaves_content_out = request.version() == Version::HTTP_2 && request.method() == Method::HEAD;
     if note.is_some() {
         conn.note_next(note.clone());
     }
@@ -185,6 +195,9 @@ async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Respon
         let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
         refusal.answer(conn.begin_request().0)
     });
+    if leaves_content_out {
+        body::without_content(&mut response);
+    }
     if let Some(note) = note {
         note.answered(&mut response);
     }
@@ -212,6 +225,7 @@ impl Conn {
             stage: Cell::new(Stage::Opening),
             quiet_until: Cell::new(worker.ticks.in_future(settings.limits.header_timeout)),
             settings,
+            gone_at: Cell::default(),
             tunnel_idle: Cell::default(),
             access,
             note: RefCell::default(),
@@ -258,7 +272,7 @@ impl Conn {
         self.origin().address()
     }
 
-    pub(super) fn activity(&self) -> &Activity {
+    pub(super) fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
 
@@ -298,6 +312,7 @@ impl Conn {
     pub(super) fn begin_tunnel(self: &Rc<Self>, idle: Duration) -> StreamGuard {
         let (guard, _) = self.begin_request();
         self.stage.set(Stage::Tunnel);
+        self.activity.request_ends();
         self.tunnel_idle.set(idle);
         self.quiet_until.set(self.worker.ticks.in_future(idle));
         guard
@@ -307,6 +322,9 @@ impl Conn {
     pub(super) fn end_if_overdue(&self) {
         let (read, wrote) = (self.activity.take_read(), self.activity.take_wrote());
         let ticks = &self.worker.ticks;
+        if self.is_gone(wrote) {
+            return self.give_order(Order::End);
+        }
         match self.stage.get() {
             Stage::Tunnel if read || wrote => self.quiet_until.set(ticks.in_future(self.tunnel_idle.get())),
             Stage::Tunnel => {}
@@ -334,6 +352,21 @@ impl Conn {
         self.give_order(Order::End);
     }
 
+    /// Whether the client ended its side, and has got nothing for long enough since. Within its request that is the end.
+    fn is_gone(&self, wrote: bool) -> bool {
+        let Some(is_whole) = self.activity.ended() else { return false };
+        if self.streams.get() > 0 && !is_whole {
+            self.activity.tell_end();
+            self.wake();
+            return false;
+        }
+        let ticks = &self.worker.ticks;
+        let until = self.gone_at.get().filter(|_| !wrote).unwrap_or_else(|| ticks.in_future(HALF_CLOSED));
+        self.gone_at.set(Some(until));
+        let owes_it_an_answer = self.streams.get() > 0 && self.waiting_for_upstream.get() == 0;
+        ticks.now() >= until && !owes_it_an_answer
+    }
+
     /// Takes no further requests but what is on its way here: `Connection: close` or GOAWAY with the next answer, and an end
     /// soon where nothing comes.
     pub(super) fn drain(&self) {
@@ -346,6 +379,10 @@ impl Conn {
 
     fn give_order(&self, order: Order) {
         self.order.set(order);
+        self.wake();
+    }
+
+    fn wake(&self) {
         let waker = self.waker.borrow_mut().take();
         if let Some(waker) = waker {
             waker.wake();
@@ -464,6 +501,7 @@ impl Drop for StreamGuard {
             conn.quiet_until.set(conn.worker.ticks.in_future(conn.limits().idle_timeout));
             // What came in so far was this request.
             conn.activity.take_read();
+            conn.activity.request_ends();
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The life of a request, top to bottom: check it, read the table once, choose a version, get a connection,
 //! look whether the choice still stands, send, and pass the answer on. Each step is a function with its own fault.
 
-use std::{borrow::Cow, pin::pin, rc::Rc, time::Duration};
+use std::{borrow::Cow, pin::pin, rc::Rc, time::Instant};
 
-use http::{Request, Response, StatusCode, Version, header, request::Parts};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use super::{
+    access::Trip,
     believe,
     body::{ClientFault, Relay, RequestBody, ResponseBody, Text, Upload, Uploading},
     check,
@@ -18,6 +19,7 @@ use super::{
     error::{self, Failure, Refusal},
     headers::{self, AnswerKind, Hop},
     http1::RequestHead,
+    mirror::{self, Answer, Copies, Original, Wanted},
     outcome::{Candidate, Outcome},
     pool::Lease,
     replay::Replay,
@@ -26,6 +28,7 @@ use super::{
     upstream::{Unanswered, UpstreamBody},
     view,
     way::{OwnAnswer, Way},
+    websocket,
     worker::Worker,
 };
 use crate::{
@@ -69,11 +72,15 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
         return refuse(conn, MISDIRECTED, stream);
     }
     let worker = conn.worker();
+    let socket = match websocket::as_upgrade(&mut head, || worker.draw()) {
+        Ok(socket) => socket,
+        Err(refusal) => return refuse(conn, refusal, stream),
+    };
     let scheme = conn.origin().scheme();
     let whence = believe::whence(&head.headers, &worker.routing().table.trusted, conn.peer().ip(), scheme);
     let scheme = whence.as_ref().map_or(scheme, |whence| whence.scheme);
     let address = whence.as_ref().map_or(conn.address(), |whence| whence.client);
-    let Routed { way, claims, choice } = match route(worker, &head, address, scheme) {
+    let Routed { way, claims, choice, wanted } = match route(worker, &head, address, scheme) {
         Ok(routed) => routed,
         Err(Unrouted::Refused(refusal)) => return refuse(conn, refusal, stream),
         Err(Unrouted::Answered(answer)) => return answer_itself(answer, stream),
@@ -81,25 +88,55 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
 
     let on_upgrade = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let hop = headers::for_upstreams(&mut head, conn.origin(), whence.as_ref());
+    let mut hop = headers::for_upstreams(&mut head, conn.origin(), whence.as_ref());
+    if socket.is_some() {
+        hop.upgrade = Some(websocket::WEBSOCKET);
+    }
     hide_secret(&mut head, choice.service());
     way.edit_request(&mut head);
     let method = IdempotentMethod::of(head.method.as_str());
     let may_repeat = method.is_some() || choice.version().http != UpstreamHttp::H1;
-    let (body, upload, replay) = request_body(conn, body, may_repeat);
+    let copies = wanted.and_then(|wanted| wanted.begin(worker, &head, &hop, body.size_hint().lower()));
+    let original = copies.as_ref().map(|copies| Rc::clone(copies.original()));
+    let (body, upload, replay) = request_body(conn, body, may_repeat, copies);
+    if upload.is_none() {
+        conn.activity().request_is_whole();
+    }
     let waiting = Waiting::begin(&worker.ticks, way.timeouts(choice.service()));
-    let mut journey = Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay };
-    match journey.run(choice, body).await {
+    let (uploading, version) = (upload.clone(), head.version);
+    let mut journey =
+        Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay, trip: Trip::default() };
+    let end = journey.run(choice, body).await;
+    if let Some(original) = original {
+        tell(&original, &end);
+    }
+    let mut response = match end {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             let asked_for = on_upgrade.filter(|_| journey.hop.upgrade.is_some());
-            switch_protocols(conn, asked_for, arrival, stream, journey.waiting.timeouts.upgraded)
+            let asked_for = asked_for.map(|client| upgrade::Client { client, socket });
+            switch_protocols(conn, asked_for, arrival, stream, &journey)
+        }
+        Ok(arrival) if socket.is_some() && arrival.response.status().is_success() => {
+            note(&stream, &arrival.outcome, journey.trip);
+            refuse(conn, websocket::NOT_OPENED, stream)
         }
         Ok(arrival) => pass_on(journey, arrival, stream),
-        Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream),
+        Err(Stop::Failed(outcome, failure)) => fail(outcome, &failure, stream, journey.trip),
         Err(Stop::Broken(outcome, refusal)) => {
             outcome.broken_by_client(refusal.status.as_u16());
             refuse(conn, refusal, stream)
         }
+    };
+    if uploading.is_some_and(|upload| !upload.has_ended()) {
+        says_close(version, &mut response);
+    }
+    response
+}
+
+/// Answered before its body was here, a request of HTTP/1 may be the last: hyper closes unless the rest is on hand.
+fn says_close(version: Version, response: &mut Response<ResponseBody>) {
+    if version != Version::HTTP_2 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
@@ -109,6 +146,8 @@ struct Routed {
     way: Way,
     claims: Claims,
     choice: Choice,
+    /// Copies that it is to have.
+    wanted: Option<Box<Wanted>>,
 }
 
 /// Why it goes nowhere.
@@ -132,7 +171,8 @@ fn route(worker: &Worker, head: &Parts, client: Address, scheme: Scheme) -> Resu
         Some((claims, choice))
     });
     let (claims, choice) = choice.ok_or(Unrouted::Refused(NO_SERVICE))?;
-    Ok(Routed { way, claims, choice })
+    let wanted = mirror::wanted(worker, &routing, &way, &choice, &request);
+    Ok(Routed { way, claims, choice, wanted })
 }
 
 /// What forced a version by a secret is not for that version to know.
@@ -152,12 +192,16 @@ fn request_body(
     conn: &Rc<Conn>,
     body: Incoming,
     may_repeat: bool,
+    copies: Option<Box<Copies>>,
 ) -> (RequestBody, Option<Rc<Upload>>, Option<Replay>) {
     if body.is_end_stream() {
+        if let Some(copies) = copies {
+            copies.send(false);
+        }
         return (RequestBody::None, None, None);
     }
     let silence = Deadline::new(&conn.worker().ticks);
-    let (body, upload) = Uploading::new(body, silence, conn.limits().body_timeout);
+    let (body, upload) = Uploading::new(body, silence, conn.limits().body_timeout, conn.activity(), copies);
     if !may_repeat {
         return (RequestBody::Stream(Box::new(body)), Some(upload), None);
     }
@@ -181,6 +225,8 @@ struct Journey<'w> {
     waiting: Waiting,
     upload: Option<Rc<Upload>>,
     replay: Option<Replay>,
+    /// For the access log.
+    trip: Trip,
 }
 
 /// A response, and what it is to the version.
@@ -227,6 +273,7 @@ impl Journey<'_> {
         let mut candidate = Candidate::new(choice);
         let mut retries = 0;
         loop {
+            self.trip.attempts += 1;
             let Tried { outcome, end } = self.attempt(candidate, body).await?;
             let (trouble, unsent) = match &end {
                 Ok(response) => (Trouble::Answered(response.status().as_u16()), None),
@@ -258,6 +305,7 @@ impl Journey<'_> {
                 }
             };
             candidate.count(next);
+            self.trip.outcome = outcome_of(next).or(self.trip.outcome);
             body = unsent.or_else(|| self.body_again()).unwrap_or(RequestBody::None);
         }
     }
@@ -364,11 +412,13 @@ impl Journey<'_> {
         }
     }
 
-    async fn connect(&self, choice: &mut Choice) -> Result<Lease, Failure> {
+    async fn connect(&mut self, choice: &mut Choice) -> Result<Lease, Failure> {
+        let started = Instant::now();
         let Some(connected) = Ticks::until(&self.waiting.deadline, pin!(choice.connect())).await else {
             choice.gave_up_connecting();
             return Err(Failure::no_connection_in_time());
         };
+        self.trip.connect = Some(started.elapsed());
         connected.map_err(|error| Failure::not_connected(&error))
     }
 
@@ -467,7 +517,7 @@ impl Waiting {
 /// The answer as the client gets it; its body streams.
 fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Response<ResponseBody> {
     let Arrival { response, mut outcome } = arrival;
-    note(&stream, &outcome);
+    note(&stream, &outcome, journey.trip);
     let (mut head, incoming) = response.into_parts();
     headers::for_client(&mut head.headers);
     head.version = Version::HTTP_11;
@@ -480,12 +530,14 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
     if let (Some(id), Some(rule)) = (choice.hand_out, &choice.service().sticky) {
         cookie::hand_out(rule, id, journey.scheme, &mut head.headers);
     }
+    let is_stream = kind != AnswerKind::Plain;
     let relay = Relay {
         incoming,
+        long: is_stream.then(|| journey.worker.long_lived.enter(choice)),
         broken: None,
         silence_max: journey.waiting.timeouts.idle,
         silence: journey.waiting.deadline,
-        may_be_silent: kind != AnswerKind::Plain,
+        may_be_silent: is_stream,
         is_grpc: kind == AnswerKind::Grpc,
         upload: journey.upload,
         outcome: Some(outcome),
@@ -496,24 +548,30 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
 /// A 101: a tunnel if it was asked for, and the version's fault if not.
 fn switch_protocols(
     conn: &Rc<Conn>,
-    asked_for: Option<OnUpgrade>,
+    asked_for: Option<upgrade::Client>,
     arrival: Arrival,
     stream: StreamGuard,
-    idle: Duration,
+    journey: &Journey<'_>,
 ) -> Response<ResponseBody> {
     let Arrival { response, outcome } = arrival;
     let (head, body) = response.into_parts();
     let Some((client, upstream)) = asked_for.zip(body.into_tunnel()) else {
-        return fail(outcome, &Failure::malformed("101 to a request that asked for no upgrade"), stream);
+        let failure = Failure::malformed("101 to a request that asked for no upgrade");
+        return fail(outcome, &failure, stream, journey.trip);
     };
-    note(&stream, &outcome);
+    if !client.accepts(&head.headers) {
+        let failure = Failure::malformed("101 with a wrong Sec-WebSocket-Accept");
+        return fail(outcome, &failure, stream, journey.trip);
+    }
+    note(&stream, &outcome, journey.trip);
+    let long = conn.worker().long_lived.enter(outcome.choice());
     // The head was the answer; how long the tunnel lives says nothing about the version.
     outcome.delivered();
-    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, idle)
+    upgrade::tunnel(conn, client, Response::from_parts(head, upstream), stream, journey.waiting.timeouts.upgraded, long)
 }
 
-fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard) -> Response<ResponseBody> {
-    note(&stream, &outcome);
+fn fail(outcome: Outcome, failure: &Failure, stream: StreamGuard, trip: Trip) -> Response<ResponseBody> {
+    note(&stream, &outcome, trip);
     outcome.choice().log_failure(failure.ending, &failure.cause);
     outcome.failed(failure.ending, failure.status.as_u16());
     failure.answer(stream)
@@ -527,10 +585,31 @@ fn answer_itself(answer: OwnAnswer, stream: StreamGuard) -> Response<ResponseBod
     response
 }
 
+/// For the comparison with copies: how the request was answered, unless its client broke it.
+fn tell(original: &Original, end: &Result<Arrival, Stop>) {
+    let answer = match end {
+        Ok(arrival) => arrival.outcome.answer(),
+        Err(Stop::Failed(_, failure)) => Some(Answer { status: failure.status.as_u16(), latency: None }),
+        Err(Stop::Broken(..)) => None,
+    };
+    if let Some(answer) = answer {
+        original.answered(answer);
+    }
+}
+
 /// For the access log: where the request went.
-fn note(stream: &StreamGuard, outcome: &Outcome) {
+fn note(stream: &StreamGuard, outcome: &Outcome, trip: Trip) {
     if let Some(note) = stream.note() {
-        note.routed(outcome.choice());
+        note.routed(outcome.choice(), trip);
+    }
+}
+
+/// How a further attempt is called where it came to another version.
+pub(super) fn outcome_of(next: Next) -> Option<&'static str> {
+    match next {
+        Next::Rescue => Some("rescue"),
+        Next::FallBack => Some("fallback"),
+        Next::Done | Next::Retry => None,
     }
 }
 

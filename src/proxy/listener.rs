@@ -163,6 +163,7 @@ async fn accept_all(
                     tracing::warn!(listener = spec.name, %error, "cannot accept for now");
                 }
                 exhausted = true;
+                shared.hub.accept_failed();
                 sleep(EXHAUSTED_PAUSE).await;
             }
         }

@@ -6,6 +6,11 @@
 //! [`RefusedReason`](crate::measure::RefusedReason) where it refused (400, 404, 408, 417, 421, 431, 501: the client's fault;
 //! 500, 503: the proxy's own), or of [`Ending`](crate::measure::slot::Ending) where a version failed (502, 504).
 //!
+//! Every answer has a `Date`: the upstream's, or where it gave none the time at which it came (RFC 9110 6.6.1). A client that
+//! ends its side of an HTTP/1 connection behind its request gets its answer if that begins soon.
+//!
+//! A WebSocket over HTTP/2 (RFC 8441) is asked of the upstream by HTTP/1.1's upgrade.
+//!
 //! Of informational answers only 100 and 101 pass; 103 is dropped, as hyper's server cannot send it.
 
 use std::{
@@ -31,6 +36,7 @@ mod connect;
 mod connection;
 mod cookie;
 mod cors;
+mod date;
 mod deadline;
 mod edit;
 mod error;
@@ -40,10 +46,13 @@ mod gate;
 mod headers;
 mod http1;
 mod listener;
+mod long;
+mod mirror;
 mod opening;
 mod origin;
 mod outcome;
 mod pool;
+mod probe;
 mod proxy_protocol;
 mod replay;
 mod resolver;
@@ -55,6 +64,7 @@ mod upstream;
 mod upstream_tls;
 mod view;
 mod way;
+mod websocket;
 mod worker;
 
 pub use error::REASON_HEADER;
@@ -109,6 +119,8 @@ pub struct Proxy {
     acceptor: std::thread::JoinHandle<()>,
     workers: Vec<worker::WorkerHandle>,
     access_log: access::Queue,
+    /// Ends when it is dropped.
+    _prober: probe::Prober,
 }
 
 impl Proxy {
@@ -134,6 +146,7 @@ impl Proxy {
             .iter()
             .map(|worker| listener::Target { orders: worker.orders.downgrade(), load: Arc::clone(&worker.load) })
             .collect();
+        let prober = probe::start(publication.clone(), Arc::clone(&hub), resolver)?;
         let access_log = access::Queue::new(Arc::clone(&hub));
         let (stop_accepting, stop) = watch::channel(false);
         let acceptor = listener::start(
@@ -142,7 +155,7 @@ impl Proxy {
             listener::Shared { publication, hub, access_log: access_log.clone() },
             stop,
         )?;
-        Ok(Self { local_addrs, stop_accepting, acceptor, workers, access_log })
+        Ok(Self { local_addrs, stop_accepting, acceptor, workers, access_log, _prober: prober })
     }
 
     /// Where it listens, in the order of the listeners, with the ports that were taken for 0.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 
-use super::routing::Choice;
+use super::{mirror::Answer, routing::Choice};
 use crate::{
     engine::{failure::Next, split::Reason},
     measure::slot::{Ending, Finished},
@@ -58,6 +58,11 @@ impl Outcome {
         self.since = Instant::now();
     }
 
+    /// What the response head said, for comparison with a copy's, once it is here.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        self.answered.map(|head| Answer { status: head.status, latency: Some(head.latency) })
+    }
+
     /// The response head is here. `sent` is when the request had been written, if it had a body.
     pub(super) fn answered(&mut self, status: u16, sent: Option<Instant>) {
         let since = sent.unwrap_or(self.since);
@@ -99,6 +104,7 @@ impl Outcome {
     pub(super) fn superseded(mut self, ending: Option<Ending>) -> Routed {
         let ending = ending.unwrap_or_else(|| self.answers_ending());
         self.recorded = true;
+        self.choice.pool().ended(ending);
         let slot = self.choice.slot();
         if let Some(routed) = self.routed.take() {
             slot.attempted(ending);
@@ -132,6 +138,7 @@ impl Outcome {
             Some(head) => (head.status, head.latency),
             None => (status, self.since.elapsed()),
         };
+        self.choice.pool().ended(ending);
         let slot = self.choice.slot();
         match &self.routed {
             None => {

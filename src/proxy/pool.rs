@@ -7,7 +7,7 @@ use std::{
     future::poll_fn,
     hash::{DefaultHasher, Hash, Hasher},
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -32,10 +32,19 @@ use super::{
     upstream_tls::TlsClient,
     worker::LocalExec,
 };
-use crate::engine::{
-    endpoint::{Endpoint, UpstreamHttp},
-    table::VersionTable,
-    upstream::{UpstreamLimits, UpstreamTls},
+use crate::{
+    engine::{
+        address::Address,
+        endpoint::{Endpoint, Instance, UpstreamHttp},
+        names::{ServiceName, VersionName},
+        table::VersionTable,
+        upstream::{UpstreamLimits, UpstreamPlan, UpstreamTls},
+    },
+    measure::{
+        Hub,
+        endpoints::{Tally, TallyKey},
+        slot::Ending,
+    },
 };
 
 /// How long an idle connection is kept: less than the 5 s after which Node.js and uvicorn close theirs,
@@ -56,29 +65,45 @@ pub(super) struct Pools {
     /// Among which the limits of an endpoint are shared out.
     workers: u32,
     random: RefCell<fastrand::Rng>,
+    hub: Arc<Hub>,
     by_place: RefCell<HashMap<PlaceKey, Rc<Pool>>>,
 }
 
 /// An endpoint, one of its addresses if it is a name's, and the rest.
 type PlaceKey = (Endpoint, Option<SocketAddr>, PoolKey);
 
+/// What connections are for. Copies have their own, so that no request ever waits for one that a copy holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    Requests,
+    Copies,
+}
+
 /// What pools differ by beside the place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
+    purpose: Purpose,
     http: UpstreamHttp,
     limits: UpstreamLimits,
     tls: Option<Arc<UpstreamTls>>,
+    /// Whose errors in a row are counted, and how many of them are a run.
+    tallied: Option<(ServiceName, VersionName, u32)>,
 }
 
 impl PoolKey {
-    pub(super) fn of(version: &VersionTable) -> Self {
-        Self { http: version.http, limits: version.upstream.limits, tls: version.upstream.tls.clone() }
+    pub(super) fn of(service: &ServiceName, version: &VersionTable, purpose: Purpose) -> Self {
+        let UpstreamPlan { limits, tls, ejection, .. } = &*version.upstream;
+        // What becomes of copies says nothing about an endpoint.
+        let tallied = ejection.filter(|_| purpose == Purpose::Requests);
+        let tallied = tallied.map(|ejection| (service.clone(), version.name.clone(), ejection.consecutive_errors));
+        Self { purpose, http: version.http, limits: *limits, tls: tls.clone(), tallied }
     }
 }
 
 impl Pools {
-    pub(super) fn new(ticks: &Rc<Ticks>, resolver: &Arc<Resolver>, workers: usize) -> Self {
+    pub(super) fn new(ticks: &Rc<Ticks>, resolver: &Arc<Resolver>, hub: &Arc<Hub>, workers: usize) -> Self {
         Self {
+            hub: Arc::clone(hub),
             ticks: Rc::clone(ticks),
             resolver: Arc::clone(resolver),
             workers: u32::try_from(workers).unwrap_or(u32::MAX).max(1),
@@ -112,11 +137,22 @@ impl Pools {
         let share = |of: u32| of.div_ceil(self.workers);
         let limits = UpstreamLimits { connections: share(key.limits.connections), pending: share(key.limits.pending) };
         let make = || {
+            let tally = key.tallied.clone().map(|(service, version, run)| {
+                let instance = instance(endpoint, address);
+                self.hub.tally(TallyKey { service, version, instance, run })
+            });
             let tls = key.tls.as_deref().map(|tls| TlsClient::new(tls, endpoint, key.http));
-            Rc::new(Pool::new(endpoint.clone(), Connector { place, tls }, key.http, Gate::new(limits), &self.ticks))
+            let pool = Pool::new(endpoint.clone(), Connector { place, tls }, key.http, Gate::new(limits), &self.ticks);
+            Rc::new(Pool { tally, ..pool })
         };
         let mut pools = self.by_place.borrow_mut();
         Rc::clone(pools.entry((endpoint.clone(), address, key.clone())).or_insert_with(make))
+    }
+
+    /// A pool for what is to go nowhere.
+    pub(super) fn nobody(&self, endpoint: &Endpoint, key: &PoolKey) -> Rc<Pool> {
+        let connector = Connector { place: Place::Nobody, tls: None };
+        Rc::new(Pool::new(endpoint.clone(), connector, key.http, Gate::new(key.limits), &self.ticks))
     }
 
     /// Closes what has been idle for too long, and forgets pools that no table names.
@@ -148,6 +184,18 @@ pub(super) struct Pool {
     unreachable: RefCell<Option<Rc<str>>>,
     /// For the ranks of consistent hashing.
     hash: u64,
+    /// Errors in a row, where they are counted.
+    tally: Option<Arc<Tally>>,
+}
+
+/// What an address of an endpoint is to the engine.
+pub(super) fn instance(endpoint: &Endpoint, address: Option<SocketAddr>) -> Instance {
+    let is_name = matches!(endpoint, Endpoint::Tcp { host, .. } if host.parse::<IpAddr>().is_err());
+    let address = address.filter(|_| is_name).map(|address| match address.ip() {
+        IpAddr::V4(ip) => Address::v4(ip.octets()),
+        IpAddr::V6(ip) => Address::v6(ip.octets()),
+    });
+    Instance { endpoint: endpoint.clone(), address }
 }
 
 #[derive(Debug)]
@@ -192,7 +240,13 @@ impl Drop for Stream {
 }
 
 impl Pool {
-    fn new(endpoint: Endpoint, connector: Connector, http: UpstreamHttp, gate: Rc<Gate>, ticks: &Rc<Ticks>) -> Self {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        connector: Connector,
+        http: UpstreamHttp,
+        gate: Rc<Gate>,
+        ticks: &Rc<Ticks>,
+    ) -> Self {
         let mut hasher = DefaultHasher::new();
         endpoint.hash(&mut hasher);
         if let Place::Address(address) = &connector.place {
@@ -212,7 +266,33 @@ impl Pool {
             skipped_until: Cell::new(Coarse::ZERO),
             unreachable: RefCell::default(),
             hash: hasher.finish(),
+            tally: None,
         }
+    }
+
+    /// An attempt over one of its connections has ended so.
+    pub(super) fn ended(&self, ending: Ending) {
+        // A connection that could not be opened has been counted where it failed.
+        if let Some(tally) = self.tally.as_ref().filter(|_| ending != Ending::ConnectFailed) {
+            tally.ended(ending);
+        }
+    }
+
+    /// Whether it leads nowhere.
+    pub(super) fn is_nobody(&self) -> bool {
+        matches!(self.connector.place, Place::Nobody)
+    }
+
+    /// Closes what nobody uses.
+    pub(super) fn close_idle(&self) {
+        self.idle.borrow_mut().clear();
+        self.shared.borrow_mut().retain(|one| one.streams.get() > 0);
+    }
+
+    /// What it is to the engine.
+    pub(super) fn instance(&self) -> Instance {
+        let address = if let Place::Address(address) = &self.connector.place { Some(*address) } else { None };
+        instance(&self.endpoint, address)
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
@@ -256,6 +336,9 @@ impl Pool {
     pub(super) fn mark_unreachable(&self, cause: &str) {
         self.skipped_until.set(self.ticks.in_future(SKIPPED_FOR));
         *self.unreachable.borrow_mut() = Some(cause.into());
+        if let Some(tally) = &self.tally {
+            tally.ended(Ending::ConnectFailed);
+        }
     }
 
     /// A connection that is there and free, at once.

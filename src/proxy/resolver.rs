@@ -35,7 +35,7 @@ const ADDRESSES_MAX: usize = 64;
 /// Threads that wait for the system's resolver.
 const LOOKUP_THREADS: usize = 16;
 
-type Looked = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+pub(super) type Looked = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// Asks for the addresses of a host, with the port put to each.
 pub(super) type Lookup = Box<dyn Fn(Arc<str>, u16) -> Looked + Send + Sync>;

@@ -9,7 +9,7 @@ use super::{
     deadline::Ticks,
     error::{FaultLog, Place},
     fast,
-    pool::{Lease, Pool, Pools},
+    pool::{Lease, Pool, Pools, Purpose},
     way::Way,
 };
 use crate::{
@@ -36,9 +36,13 @@ pub(super) struct Routing {
     pub(super) table: Arc<Table>,
     /// What of it the fast path takes.
     pub(super) fast: fast::Scope,
+    /// Whether any of its requests may have copies.
+    pub(super) has_mirrors: bool,
     services: Vec<Vec<VersionRoute>>,
     /// The service of each route, by its index; none for a redirect.
     targets: Vec<Option<usize>>,
+    /// The service that gets copies of its requests, likewise; empty where no route has any.
+    mirrors: Vec<Option<usize>>,
     log: Rc<FaultLog>,
     ticks: Rc<Ticks>,
 }
@@ -47,6 +51,8 @@ pub(super) struct Routing {
 struct VersionRoute {
     slot: Arc<Slot>,
     group: Group,
+    /// The same for copies, where some may come.
+    copies: Option<Group>,
     budget: Budget,
 }
 
@@ -60,10 +66,13 @@ impl Routing {
                 role: version.role,
                 weight_generation: service.weight_generation,
             }),
-            group: Group::new(pools, version),
+            group: Group::new(pools, &service.name, version, Purpose::Requests),
+            copies: table
+                .copies_go_to(service, version)
+                .then(|| Group::new(pools, &service.name, version, Purpose::Copies)),
             budget: Budget::new(ticks.now()),
         };
-        let services = table
+        let services: Vec<Vec<_>> = table
             .services
             .iter()
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
@@ -71,12 +80,15 @@ impl Routing {
         let fast = fast::Scope::of(&table);
         let places: HashMap<&ServiceName, usize> =
             table.services.iter().enumerate().map(|(at, service)| (&service.name, at)).collect();
+        let has_mirrors = services.iter().flatten().any(|version| version.copies.is_some());
         let target = |route: &Route| match &route.action {
             Action::Forward(service) => places.get(service).copied(),
             Action::Redirect(_) => None,
         };
         let targets = table.routes.all().iter().map(target).collect();
-        Self { table, fast, services, targets, log: Rc::clone(log), ticks }
+        let mirror = |route: &Route| places.get(&route.filters.mirror.as_ref()?.service).copied();
+        let mirrors = if has_mirrors { table.routes.all().iter().map(mirror).collect() } else { Vec::new() };
+        Self { table, fast, has_mirrors, services, targets, mirrors, log: Rc::clone(log), ticks }
     }
 
     /// Which route takes the request, and the index of the service that it leads to, if it leads to one. Without routes
@@ -92,6 +104,11 @@ impl Routing {
 
     pub(super) fn service(&self, at: usize) -> Option<&ServiceTable> {
         self.table.services.get(at)
+    }
+
+    /// The index of the service that gets copies of a route's requests.
+    pub(super) fn mirror_of(&self, route: usize) -> Option<usize> {
+        self.mirrors.get(route).copied().flatten()
     }
 
     /// The place of a service in this table. It seldom moves, so `at` is looked at first.
@@ -119,6 +136,13 @@ impl Choice {
         let Assignment { version, reason, bucket, hand_out } = assignment;
         let pool = routing.services.get(service)?.get(version)?.group.pick(bucket, None)?;
         Some(Self { routing: Rc::clone(routing), service, version, pool, reason, bucket, hand_out })
+    }
+
+    /// A version for a copy of a request; none where no copies go.
+    pub(super) fn for_copy(routing: &Rc<Routing>, service: usize, version: usize) -> Option<Self> {
+        let pool = routing.services.get(service)?.get(version)?.copies.as_ref()?.pick(None, None)?;
+        let routing = Rc::clone(routing);
+        Some(Self { routing, service, version, pool, reason: Reason::Mirror, bucket: None, hand_out: None })
     }
 
     /// The stable version of a table in this one's place, for the same reason.
@@ -149,12 +173,24 @@ impl Choice {
         self.route().budget.retry(share, self.routing.ticks.now())
     }
 
+    fn group(&self) -> &Group {
+        match (&self.route().copies, self.reason) {
+            (Some(copies), Reason::Mirror) => copies,
+            _ => &self.route().group,
+        }
+    }
+
     fn route(&self) -> &VersionRoute {
         &self.routing.services[self.service][self.version]
     }
 
     pub(super) fn service(&self) -> &ServiceTable {
         &self.routing.table.services[self.service]
+    }
+
+    /// Its service and version, by their places in the table that chose.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.service, self.version)
     }
 
     /// The place of its service in another table.
@@ -181,6 +217,9 @@ impl Choice {
     /// A connection to the endpoint: to another of its addresses if this one cannot be connected to, and to those of a new
     /// answer for its name if none can. Nothing has been sent before, so this is one attempt.
     pub(super) async fn connect(&mut self) -> io::Result<Lease> {
+        if self.pool.is_nobody() {
+            return self.pool.connect().await;
+        }
         if let Some(cause) = self.known_dead() {
             return Err(io::Error::other(&*cause));
         }
@@ -191,7 +230,7 @@ impl Choice {
         let mut tried = vec![Rc::clone(&self.pool)];
         let mut has_asked = error.kind() == io::ErrorKind::QuotaExceeded;
         loop {
-            let group = &self.routing.services[self.service][self.version].group;
+            let group = self.group();
             let Some(pool) = group.sibling(self.pool.endpoint(), &tried) else {
                 if has_asked || !group.ask_again(self.pool.endpoint()).await {
                     return Err(error);

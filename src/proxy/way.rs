@@ -9,6 +9,7 @@ use super::{cors, edit, fast::Scope};
 use crate::engine::{
     failure::Retry,
     filter::{BothWays, Scheme},
+    mirror::MirrorFilter,
     request::RequestView,
     route::{Action, Found, Route, Routes},
     table::{ServiceTable, Timeouts},
@@ -62,6 +63,13 @@ impl Way {
         // A target that came in as a header's text is one.
         headers.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
         Some(OwnAnswer { status: StatusCode::from_u16(redirect.status).ok()?, headers })
+    }
+
+    /// How its requests are copied to another service, with the place and the name of the route.
+    pub(super) fn mirror(&self) -> Option<(&MirrorFilter, usize, &str)> {
+        let (routes, found) = self.taken.as_ref()?;
+        let route = &routes.all()[found.route];
+        Some((route.filters.mirror.as_ref()?, found.route, &route.name))
     }
 
     /// Limits on waiting.

@@ -20,10 +20,13 @@ use tokio::{
 
 use super::{
     connection::{self, Conn},
+    date::DateClock,
     deadline::{TICK, Ticks},
     error::FaultLog,
     fast::Spare,
     listener::Accepted,
+    long::LongLived,
+    mirror::Mirrors,
     pool::Pools,
     replay::Room,
     resolver::Resolver,
@@ -69,10 +72,13 @@ pub(super) struct WorkerHandle {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) ticks: Rc<Ticks>,
+    pub(super) date: DateClock,
     pub(super) log: Rc<FaultLog>,
     pub(super) spare: Spare,
+    pub(super) long_lived: LongLived,
     /// For bodies that may be sent again.
     pub(super) room: Rc<Room>,
+    pub(super) mirrors: Mirrors,
     index: usize,
     hub: Arc<Hub>,
     reader: RefCell<TableReader>,
@@ -132,8 +138,10 @@ async fn keep_time(worker: Rc<Worker>) {
     for tick in 1_u64.. {
         beat.tick().await;
         worker.ticks.tick();
+        worker.date.tick();
         if tick.is_multiple_of(CONNECTIONS_EVERY) {
             worker.connections().iter().for_each(|connection| connection.end_if_overdue());
+            worker.long_lived.sweep(&worker.routing().table, &worker.ticks);
         }
         if tick.is_multiple_of(POOLS_EVERY) {
             worker.pools.sweep();
@@ -146,7 +154,7 @@ impl Worker {
     fn new(place: Place, publication: &Publication, hub: Arc<Hub>, resolver: &Arc<Resolver>) -> Self {
         let Place { index, .. } = place;
         let ticks = Ticks::new();
-        let pools = Rc::new(Pools::new(&ticks, resolver, place.count));
+        let pools = Rc::new(Pools::new(&ticks, resolver, &hub, place.count));
         let log = Rc::new(FaultLog::new(&ticks));
         let mut recorder = hub.recorder(index);
         let routing = Rc::new(Routing::new(publication.current(), &mut recorder, &pools, &log));
@@ -154,9 +162,12 @@ impl Worker {
         let seed = RandomState::new().hash_one(index);
         Self {
             ticks,
+            date: DateClock::new(),
             log,
             spare: Spare::default(),
+            long_lived: LongLived::default(),
             room: Rc::default(),
+            mirrors: Mirrors::default(),
             index,
             hub,
             reader: RefCell::new(publication.reader()),

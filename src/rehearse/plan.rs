@@ -108,7 +108,7 @@ fn planned(plan: &ServicePlan, rate: f64) -> Duration {
                 weight = *set;
                 Duration::ZERO
             }
-            Step::SetHeaderRoute { .. } => Duration::ZERO,
+            Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } => Duration::ZERO,
             Step::Pause(Pause::For(duration) | Pause::Bake(duration)) => minimum.max(*duration),
             Step::Pause(Pause::Requests(count)) => minimum.max(requests(*count)),
             Step::Pause(Pause::Person) => PERSON_AFTER,

@@ -1,15 +1,16 @@
 //! Requests on virtual time: split as the published table says, each by its own draw, and counted when they end in the
 //! slot of the weight generation in which they were routed. Decides nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     dice::Dice,
     model::{Paces, Weather},
 };
 use crate::engine::{
+    endpoint::{Endpoint, Instance},
     names::Generation,
-    samples::{Counts, FailedBuckets, Samples, SlotSamples},
+    samples::{Counts, EndpointSamples, FailedBuckets, InstanceSamples, Samples, SlotSamples},
     split::Bucket,
     stats::latency::{LatencyCounts, upper_edge},
     table::ServiceTable,
@@ -152,8 +153,26 @@ impl Traffic {
                 longest_error_run: slot.longest_error_run,
             });
         }
-        Samples { slots }
+        Samples { slots, endpoints: well(table) }
     }
+}
+
+/// In a rehearsal every endpoint answers its health check.
+fn well(table: &ServiceTable) -> Vec<EndpointSamples> {
+    let asked = table.versions.iter().filter(|version| version.upstream.health.is_some());
+    let seen = asked.map(|version| {
+        let instance = |endpoint: &Endpoint| Instance { endpoint: endpoint.clone(), address: None };
+        let known: Arc<[Instance]> = version.endpoints.iter().map(instance).collect();
+        let news = known.iter().cloned().map(|instance| InstanceSamples {
+            instance,
+            checks: vec![Ok(())],
+            error_runs: 0,
+            last_error: "",
+        });
+        let news = news.collect();
+        EndpointSamples { service: table.name.clone(), version: version.name.clone(), known, news }
+    });
+    seen.collect()
 }
 
 /// Counts by bucket, in rising order; the list is empty afterwards.

@@ -36,6 +36,8 @@ pub fn sentence(event: &Event, before: Option<Weight>) -> String {
         EventKind::Superseded => format!("{who} given up{at_before}, {stable} serves everything"),
         EventKind::ScaleDown => format!("{who} serves no longer and may be stopped"),
         EventKind::Terminated => format!("{who} stays at {weight}{step}: its analyses were ended"),
+        EventKind::EndpointOut => format!("{who} loses an endpoint"),
+        EventKind::EndpointBack => format!("{who} has an endpoint back"),
         EventKind::Reconfigured => format!("{who} stays at {weight}{step}: a changed config file applies"),
     };
     match cause_of(event) {
@@ -79,6 +81,8 @@ pub fn cause(cause: &Cause) -> String {
             format!("{} in a row (the limit is {})", counted(*errors, "error"), number(*limit))
         }
         Cause::Analysis { metric, phase, message } => format!("analysis of {metric} ended {phase}: {message}"),
+        Cause::Endpoint { endpoint, why } if why.is_empty() => endpoint.clone(),
+        Cause::Endpoint { endpoint, why } => format!("{endpoint} ({why})"),
         Cause::NoTraffic { waited } => format!("too little traffic to judge it for {}", duration(*waited)),
         Cause::Deadline { deadline } => format!("not done within its deadline of {}", duration(*deadline)),
         Cause::Storage(problem) => format!("the state could not be used: {problem}"),
@@ -165,9 +169,9 @@ fn cause_of(event: &Event) -> Option<String> {
 
 fn mark(kind: EventKind) -> Mark {
     match kind {
-        EventKind::Initialized | EventKind::Promoted => Mark::Good,
+        EventKind::Initialized | EventKind::Promoted | EventKind::EndpointBack => Mark::Good,
         EventKind::Started | EventKind::WeightChanged | EventKind::StepChanged | EventKind::Resumed => Mark::Busy,
-        EventKind::Paused => Mark::Held,
+        EventKind::Paused | EventKind::EndpointOut => Mark::Held,
         EventKind::Aborted => Mark::Bad,
         EventKind::Superseded | EventKind::Reconfigured | EventKind::ScaleDown | EventKind::Terminated => Mark::Next,
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
+    endpoints::endpoints,
     event::sentence,
     quantity::{counted, duration, latency, limit, number, rate, share, trimmed},
     style::{Mark, Style, Tone},
@@ -60,9 +61,15 @@ pub fn status(
         if !rollout.checks.is_empty() {
             line("Stops if", &rollout.checks.iter().map(short_check).collect::<Vec<_>>().join(", "));
         }
+        for route in routes(service, rollout) {
+            line("In force", &route);
+        }
         line("Revision", &revision(at, service, rollout, style));
     } else if let Some(event) = &service.last_event {
         line("Last", &format!("{}, {} ago", sentence(event, before), duration(at.since(event.at))));
+    }
+    for endpoints in endpoints(service) {
+        line("Endpoints", &endpoints);
     }
     match service.phase {
         PhaseView::Paused | PhaseView::Degraded => line("Try", &format!("serin why {}", service.name)),
@@ -173,6 +180,20 @@ pub(super) fn awaited(waiting: &Waiting, canary: Option<&VersionView>) -> String
         Waiting::Permit { what, left: None } => what.clone(),
         Waiting::Analysis { metric, state } => format!("analysis of {metric}: {state}"),
     }
+}
+
+/// What goes to the canary besides its weight: header and mirror routes in force, a sentence each.
+#[must_use]
+pub fn routes(service: &ServiceView, rollout: &RolloutView) -> Vec<String> {
+    let canary = service.canary.as_ref().map_or("the canary", |canary| canary.as_str());
+    let headers = rollout.header_routes.iter();
+    let by_header =
+        headers.map(|name| format!("header route {name}: requests that meet it go to {canary}, whatever its weight"));
+    let mirrors = rollout.mirror_routes.iter().map(|route| {
+        let (name, share, stable) = (&route.name, route.share, &service.stable);
+        format!("mirror route {name}: of the requests that meet it and go to {stable}, {share} are copied to {canary}")
+    });
+    by_header.chain(mirrors).collect()
 }
 
 /// A check's value or limit in its unit.

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use super::{
+    endpoints::endpoint_items,
     event::{bad, cause, shares},
     quantity::{counted, duration, latency, limit, number, quantile, share},
-    status::{amount, awaited, bound, check_name, evidence, step_named, step_words, version, whole_percent},
+    status::{amount, awaited, bound, check_name, evidence, routes, step_named, step_words, version, whole_percent},
     style::{Mark, Style, Tone},
 };
 use crate::engine::{
@@ -90,8 +91,10 @@ fn progressing(service: &ServiceView, rollout: &RolloutView, style: Style) -> Ve
     for waiting in &rollout.waiting {
         lines.push(item(style, Mark::Awaited, &waiting_in_full(waiting, canary)));
     }
+    lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
     lines.extend(measured(service));
+    lines.extend(endpoint_items(service, style));
     lines.push(next(rollout));
     lines.push(format!("Try:  serin promote {name} (next step now), serin pause {name}, serin abort {name}"));
     lines
@@ -110,8 +113,10 @@ fn paused(service: &ServiceView, rollout: &RolloutView, because: Option<Because<
         (Some(reason), None) => lines.push(item(style, Mark::Held, reason)),
         (None, None) => lines.push(item(style, Mark::Held, "it waits for a person")),
     }
+    lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
     lines.extend(measured(service));
+    lines.extend(endpoint_items(service, style));
     lines.push("It goes nowhere by itself. To go on:".to_owned());
     // Where the rollout stood is not known then, so it cannot be gone on with.
     let untrusted = because.is_some_and(|because| matches!(because.event.cause, Cause::Storage(_)));
@@ -162,6 +167,11 @@ fn degraded(service: &ServiceView, because: Option<Because<'_>>, style: Style) -
         (None, Some(reason)) => lines.push(item(style, Mark::Bad, reason)),
         (None, None) => {}
     }
+    let left = version(service, Role::Canary).filter(|canary| canary.weight > Weight::ZERO);
+    if let Some((canary, reason)) = left.zip(service.phase_reason.as_ref()) {
+        lines.push(item(style, Mark::Held, &format!("{tried} still has {}: {reason}", canary.weight)));
+    }
+    lines.extend(endpoint_items(service, style));
     lines.push(format!("{tried} is not tried again by itself. To go on:"));
     lines.push(format!("  serin retry {name}    tries {tried} again from step 1"));
     lines.push("  or name another version, or another `revision`, in the config file and save it".to_owned());
@@ -177,6 +187,7 @@ fn healthy(service: &ServiceView, because: Option<Because<'_>>, style: Style) ->
         lines.push(item(style, Mark::Good, &told));
     }
     lines.extend(measured(service));
+    lines.extend(endpoint_items(service, style));
     lines.push("No rollout is running. To start one:".to_owned());
     lines.push(format!("  serin start {name} --to VERSION"));
     lines.push("  or name another version as `canary` in the config file and save it".to_owned());
@@ -189,6 +200,13 @@ fn waiting_in_full(waiting: &Waiting, canary: Option<&VersionView>) -> String {
         Waiting::Person => "a person: `serin promote` or `serin resume`".to_owned(),
         _ => awaited(waiting, canary),
     }
+}
+
+/// The routes that steps have set; gone with the rollout.
+fn in_force(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<String> {
+    let routes = routes(service, rollout);
+    let head = (!routes.is_empty()).then(|| "Routes of earlier steps are in force:".to_owned());
+    head.into_iter().chain(routes.iter().map(|route| item(style, Mark::Good, route))).collect()
 }
 
 fn checks(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<String> {

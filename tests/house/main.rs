@@ -6,6 +6,7 @@
 mod dependencies;
 mod ratchet;
 mod rooms;
+mod rows;
 mod source;
 mod style;
 

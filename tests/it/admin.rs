@@ -158,6 +158,28 @@ fn a_body_without_length_is_bounded_too() {
     assert!(stage.commands.lock().unwrap().is_empty());
 }
 
+/// Each of them would hold a place of the listener for ever.
+#[test]
+fn clients_that_dawdle_are_let_go_and_hold_nobody_up() {
+    let stage = Stage::progressing();
+    let dawdlers = [
+        "",
+        "GET /api/v1/services HTTP/1.1\r\nhost: localhost\r\n",
+        "GET / HTTP/1.1\r\nhost: localhost\r\n\r\nGET / HT",
+        "POST /api/v1/services/web/abort HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer WRITE\r\ncontent-type: application/json\r\ncontent-length: 20\r\n\r\n{",
+        "POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 20\r\n\r\ntoken",
+    ];
+    let open: Vec<_> = dawdlers.iter().map(|sent| stage.send(&sent.replace("WRITE", WRITE))).collect();
+    assert_eq!(stage.get("/api/v1/services").status, 200, "others are answered meanwhile");
+    for (stream, sent) in open.into_iter().zip(dawdlers) {
+        stream.set_read_timeout(Some(crate::harness::PATIENCE)).unwrap();
+        let mut answer = Vec::new();
+        let end = std::io::Read::read_to_end(&mut &stream, &mut answer);
+        assert!(end.is_ok() || end.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset), "{sent:?}");
+    }
+    assert!(stage.commands.lock().unwrap().is_empty());
+}
+
 #[test]
 fn a_read_token_closes_reads_but_not_health() {
     let setting = Setting { read_token: Some("r-1"), ..Setting::default() };

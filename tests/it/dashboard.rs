@@ -129,6 +129,34 @@ fn a_button_leads_over_the_login_and_a_question_to_a_command_with_actor_and_reas
 }
 
 #[test]
+fn a_verb_has_a_button_where_it_applies_and_nowhere_else() {
+    let verbs = ["abort", "pause", "resume", "promote", "drain", "terminate", "retry", "undo"];
+    let has = |service: ServiceView| {
+        let stage = Stage::new(vec![service], stage::history(), Setting::default());
+        let body = page(&stage, "/services/web").body;
+        let cookie = log_in(&stage, WRITE, "ann");
+        let shown = verbs.map(|verb| body.contains(&format!("id=\"do-{verb}\"")));
+        for (verb, shown) in verbs.iter().zip(shown) {
+            let asked = stage.ask("GET", &format!("/services/web/{verb}"), &[HTML, ("cookie", &cookie)], "");
+            assert_eq!(asked.status, if shown { 200 } else { 409 }, "{verb}");
+        }
+        verbs.into_iter().zip(shown).filter(|(_, shown)| *shown).map(|(verb, _)| verb).collect::<Vec<_>>()
+    };
+    assert_eq!(has(stage::progressing()), ["abort", "pause", "promote", "drain"]);
+    assert_eq!(has(stage::paused()), ["abort", "resume", "promote", "drain"]);
+    assert_eq!(has(stage::degraded()), ["retry"]);
+    assert_eq!(has(stage::healthy()), ["undo"]);
+
+    let stage = Stage::new(vec![stage::healthy()], stage::history(), Setting::default());
+    let cookie = log_in(&stage, WRITE, "ann");
+    let question = stage.ask("GET", "/services/web/undo", &[HTML, ("cookie", &cookie)], "");
+    assert!(question.body.contains("v0, which was stable before v1, becomes stable again"), "{}", question.body);
+    let form = field(&question, "form");
+    assert_eq!(deed(&stage, &cookie, "/services/web/undo", &format!("form={form}&revision=7&reason=x")).status, 303);
+    assert_eq!(stage.commands.lock().unwrap()[0].verb, Verb::Undo { to: None });
+}
+
+#[test]
 fn nothing_is_done_for_a_form_that_is_not_ones_own() {
     let stage = Stage::progressing();
     let (ann, bob) = (log_in(&stage, WRITE, "ann"), log_in(&stage, WRITE, "bob"));

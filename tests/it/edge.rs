@@ -221,3 +221,54 @@ fn nobody_reading_the_access_log_holds_up_no_request() {
     });
     drop(reader);
 }
+
+#[test]
+fn a_line_tells_who_answered_in_whose_place_and_what_it_took() {
+    let stable = Plain::start("v1");
+    let dead = crate::harness::free_port();
+    let mut serin = Serin::prepare(&format!(
+        "accessLog: {{ format: json }}\nservices:\n  web:\n    versions: {{ v1: \"http://{}\", v2: \"http://127.0.0.1:{dead}\" }}\n\
+         \x20   stable: v1\n    canary: v2\n    assign: {{ force: {{ header: x-canary }} }}\n",
+        stable.address
+    ));
+    let out = start_logged(&mut serin);
+    let mut client = serin.client();
+    assert_eq!(client.send("/canary", &[("x-canary", "always")]).unwrap().status, 200);
+    assert_eq!(client.send("/stable", &[("x-canary", "never")]).unwrap().status, 200);
+    let log = eventually("two lines", || Some(lines(&out)).filter(|lines| lines.len() == 2));
+    let (canary, stable) = (&log[0], &log[1]);
+    assert_eq!((&canary["outcome"], &canary["attempts"]), (&"fallback".into(), &2.into()), "{canary}");
+    assert_eq!(
+        (&canary["version"], &canary["reason"]),
+        (&"v1".into(), &"forced".into()),
+        "who answered, and why who was asked"
+    );
+    assert_eq!((&stable["outcome"], &stable["attempts"]), (&serde_json::Value::Null, &1.into()), "{stable}");
+    let opened = [canary, stable].into_iter().any(|line| line["upstream_connect"].is_f64());
+    assert!(opened, "{log:?}");
+    assert!(stable["time_to_first_byte"].as_f64() >= stable["time_to_head"].as_f64(), "{stable}");
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_is_told_until_it_can() {
+    let upstream = Plain::start("v1");
+    let serin = Serin::start(&upstream.services());
+    let is = |expected: &str| {
+        let page = crate::harness::Client::get(serin.admin, "/metrics").unwrap().body;
+        String::from_utf8(page)
+            .unwrap()
+            .lines()
+            .any(|line| line == format!("serin_state_writable {expected}"))
+            .then_some(())
+    };
+    eventually("a writable folder", || is("1"));
+    let (folder, away) = (serin.dir.path().join("serin-state"), serin.dir.path().join("away"));
+    fs::rename(&folder, &away).unwrap();
+    // Root may write wherever there is a folder, so there is none.
+    fs::write(&folder, "").unwrap();
+    eventually("a folder that is not", || is("0"));
+    assert_eq!(serin.client().send("/", &[]).unwrap().status, 200, "requests do not mind");
+    fs::remove_file(&folder).unwrap();
+    fs::rename(&away, &folder).unwrap();
+    eventually("a writable folder again", || is("1"));
+}

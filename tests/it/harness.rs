@@ -102,17 +102,21 @@ impl Serin {
         self.spawn_on(&self.file(), out);
     }
 
+    /// Starts it under limits as `ulimit` takes them.
+    pub fn spawn_limited(&mut self, limits: &str) {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit {limits} && exec \"$0\" \"$@\""), &binary()]);
+        self.spawn_by(shell, &self.file(), Stdio::null());
+    }
+
     fn spawn_on(&mut self, file: &Path, out: Stdio) {
+        self.spawn_by(Command::new(binary()), file, out);
+    }
+
+    fn spawn_by(&mut self, mut command: Command, file: &Path, out: Stdio) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        let child = Command::new(binary())
-            .args(["run", "--config"])
-            .arg(file)
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.child = Some(child);
+        command.args(["run", "--config"]).arg(file).stdin(Stdio::null()).stdout(out).stderr(log);
+        self.child = Some(command.spawn().unwrap());
     }
 
     /// A further process on the same file.

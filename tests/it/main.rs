@@ -3,15 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod admin_socket;
 mod analysis;
 mod browser;
 mod certificates;
+mod chaos;
 mod cli;
 mod clients;
 mod dashboard;
 mod edge;
+mod floods;
 mod guide;
 mod harness;
+mod health;
+mod importing;
 mod messages;
 mod prometheus;
 mod promises;

@@ -23,7 +23,7 @@ use serin::{
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
         time::Timestamp,
-        view::{CheckView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View, Waiting},
+        view::{CheckView, MirrorView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View, Waiting},
     },
 };
 use tokio::sync::{mpsc, oneshot};
@@ -101,7 +101,7 @@ impl Stage {
                 if metrics_only {
                     admin::serve_metrics(listener, state, stopped).await.unwrap();
                 } else {
-                    admin::serve(listener, state, stopped).await.unwrap();
+                    admin::serve(admin::Door::Tcp(listener), state, stopped).await.unwrap();
                 }
             });
         });
@@ -342,6 +342,7 @@ fn version_view(name: &str, role: Role, weight: &str, counts: Counts) -> Version
         p50: busy.then_some(ms(31)),
         p95: busy.then_some(ms(92)),
         p99: busy.then_some(ms(184)),
+        endpoints: Vec::new(),
     }
 }
 
@@ -365,6 +366,8 @@ pub fn progressing() -> ServiceView {
             steps: ["setWeight 1%", "pause 2m", "setWeight 5%", "pause 2m", "setWeight 25%", "pause 2m"]
                 .map(ToOwned::to_owned)
                 .to_vec(),
+            header_routes: Vec::new(),
+            mirror_routes: Vec::new(),
             in_step: Duration::from_secs(48),
             waiting: vec![
                 Waiting::Time { left: Duration::from_secs(72) },
@@ -377,6 +380,7 @@ pub fn progressing() -> ServiceView {
                 check("consecutiveErrors", Verdict::Pass, Some(1.0), 20.0, Unit::Count),
             ],
         }),
+        undo_to: None,
         versions: vec![
             version_view("v1", Role::Stable, "95%", counts(18, 7_022)),
             version_view("v2", Role::Canary, "5%", counts(1, 371)),
@@ -394,6 +398,8 @@ pub fn paused() -> ServiceView {
     if let Some(rollout) = &mut service.rollout {
         rollout.waiting = vec![Waiting::Person];
         rollout.steps[3] = "pause until a person goes on".into();
+        rollout.header_routes.push("staff".into());
+        rollout.mirror_routes.push(MirrorView { name: "shadow".into(), share: "10%".parse().unwrap() });
     }
     service
 }
@@ -418,6 +424,7 @@ pub fn healthy() -> ServiceView {
     ServiceView {
         phase: PhaseView::Healthy,
         phase_reason: None,
+        undo_to: Some(version("v0")),
         revision: Revision(0),
         canary: None,
         last_event: history().into_iter().next(),

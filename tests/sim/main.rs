@@ -4,6 +4,7 @@
 
 mod analyses;
 mod decisions;
+mod endpoints;
 mod rollouts;
 mod strategies;
 mod world;

@@ -15,9 +15,10 @@ use serin::engine::{
     event::{Cause, Event, EventKind},
     input::Verb,
     memory::{PauseKind, PhaseMemory},
+    mirror::MirrorRoute,
     plan::{ErrorRateLimit, OnFailure, Pause, ServicePlan, Step, Wish},
     policy::RiseWindow,
-    request::{HeaderMatch, StringMatch},
+    request::{HeaderMatch, RequestMatch, StringMatch},
     split::BUCKETS,
     time::Timestamp,
     weight::Weight,
@@ -102,6 +103,12 @@ fn random_plan(dice: &mut Dice) -> ServicePlan {
             let field = HeaderMatch { name: HeaderName::from_static("x"), value: StringMatch::Exact("1".into()) };
             let route = HeaderRoute { name: Arc::clone(&name), matches: vec![field], all: false };
             steps.push(Step::SetHeaderRoute { route: dice.chance(70).then_some(route), name });
+        }
+        if dice.chance(15) {
+            let name: Arc<str> = ["a", "b"][usize::try_from(dice.below(2)).unwrap()].into();
+            let matches = vec![RequestMatch::default()];
+            let route = MirrorRoute { name: Arc::clone(&name), share: Weight::FULL, matches };
+            steps.push(Step::SetMirrorRoute { route: dice.chance(70).then_some(route), name });
         }
         match dice.below(9) {
             0 => steps.push(Step::Pause(Pause::Person)),
@@ -228,7 +235,7 @@ impl Watch {
             self.highest = weight;
             let over = world.now.since(self.withdrawn_at) > world.plan.strategy.policy.abort_ramp;
             assert!(!over || weight == Weight::ZERO, "and is nothing after the ramp");
-            assert_eq!(service.header_routes, [], "no route is left");
+            assert!(service.header_routes.is_empty() && service.mirror_routes.is_empty(), "no route is left");
         }
         self.other_weights |= world.plan.strategy.steps != self.steps;
         if let PhaseMemory::Progressing(rollout) = world.phase() {

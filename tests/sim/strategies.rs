@@ -9,10 +9,11 @@ use serin::engine::{
     event::{Cause, EventKind},
     input::Verb,
     memory::{PauseKind, PhaseMemory},
+    mirror::MirrorRoute,
     names::Revision,
     plan::{LatencyLimit, Pause, ServicePlan, Step, Warmup},
     policy::RiseWindow,
-    request::{HeaderMatch, StringMatch},
+    request::{HeaderMatch, RequestMatch, StringMatch},
     weight::Weight,
 };
 
@@ -294,8 +295,17 @@ fn header_route(name: &str, value: &str) -> Step {
     Step::SetHeaderRoute { route: Some(HeaderRoute { name: Arc::clone(&name), matches, all: false }), name }
 }
 
+fn mirror_route(name: &str, share: &str) -> Step {
+    let (name, matches): (Arc<str>, _) = (name.into(), vec![RequestMatch::default()]);
+    Step::SetMirrorRoute { route: Some(MirrorRoute { name: Arc::clone(&name), share: percent(share), matches }), name }
+}
+
 fn routes(world: &World) -> Vec<String> {
     world.service().header_routes.iter().map(|route| route.name.to_string()).collect()
+}
+
+fn mirrors(world: &World) -> Vec<(String, Weight)> {
+    world.service().mirror_routes.iter().map(|route| (route.name.to_string(), route.share)).collect()
 }
 
 /// Two routes on one header name and a weight: all three hold, until they are replaced, removed, or the rollout ends.
@@ -336,6 +346,60 @@ fn header_routes_end_with_the_rollout_in_one_swap() {
             }
         }
         assert_eq!((routes(&world).len(), world.table.generation.0), (0, generation.0 + 1), "{ending}");
+        assert!(world.withdrew, "{ending}: it is in force before the disk is waited for");
+    }
+}
+
+/// Copies begin before the canary has any weight, are set anew and removed by name, and are there again after a crash.
+#[test]
+fn mirror_routes_hold_until_they_are_replaced_or_removed_and_over_a_restart() {
+    let gone = Step::SetMirrorRoute { name: "shadow".into(), route: None };
+    let steps = vec![
+        mirror_route("shadow", "10%"),
+        hold(5),
+        mirror_route("writes", "1%"),
+        mirror_route("shadow", "50%"),
+        hold(5),
+        gone,
+        weight("10%"),
+        hold(600),
+    ];
+    let named = |name: &str, share| (name.to_owned(), percent(share));
+    let (mut world, mut dice) = (World::new(plan(steps)), Dice::new(15));
+    assert_eq!((mirrors(&world), world.canary_weight()), (vec![named("shadow", "10%")], Weight::ZERO));
+    let shown = world.engine.view(world.now).services[0].rollout.clone().unwrap();
+    assert_eq!((&*shown.mirror_routes[0].name, shown.mirror_routes[0].share), ("shadow", percent("10%")));
+    assert_eq!(&shown.steps[0], "setMirrorRoute shadow 10%");
+    world.run(secs(7), GOOD, &mut dice);
+    assert_eq!(mirrors(&world), [named("shadow", "50%"), named("writes", "1%")]);
+    world.crash(secs(1));
+    assert_eq!(mirrors(&world).len(), 2, "derived from the step, not from having passed it");
+    world.run(secs(30), GOOD, &mut dice);
+    assert_eq!((mirrors(&world), world.canary_weight()), (vec![named("writes", "1%")], percent("10%")));
+}
+
+/// As header routes do: in the same table that ends the rollout, which is published before the disk is waited for.
+#[test]
+fn mirror_routes_end_with_the_rollout_in_one_swap() {
+    for ending in ["abort", "promote", "supersede", "newer"] {
+        let mut world = World::new(plan(vec![mirror_route("shadow", "100%"), hold(600)]));
+        assert_eq!((mirrors(&world).len(), world.canary_weight()), (1, Weight::ZERO), "{ending}");
+        let generation = world.table.generation;
+        let mut other = world.plan.clone();
+        match ending {
+            "abort" => world.order(Verb::Abort).unwrap(),
+            "promote" => world.order(Verb::Promote { full: true, force: false }).unwrap(),
+            "supersede" => {
+                other.wish = None;
+                world.configure(other).unwrap();
+            }
+            _ => {
+                other.wish = Some(wish("v3"));
+                other.strategy.steps = vec![weight("1%"), hold(600)];
+                world.configure(other).unwrap();
+            }
+        }
+        assert_eq!((mirrors(&world).len(), world.table.generation.0), (0, generation.0 + 1), "{ending}");
         assert!(world.withdrew, "{ending}: it is in force before the disk is waited for");
     }
 }

@@ -14,7 +14,7 @@ use serin::engine::{
     names::{Generation, Role, ServiceName, VersionName},
     plan::{Guard, OnNoTraffic, Pause, ServicePlan, Step, Strategy, VersionPlan, Wish},
     policy::Policy,
-    samples::{Counts, FailedBuckets, Samples, SlotSamples},
+    samples::{Counts, EndpointSamples, FailedBuckets, Samples, SlotSamples},
     stats::latency::{LatencyCounts, bucket_of},
     table::{ServiceTable, Table, Timeouts},
     time::Timestamp,
@@ -75,6 +75,8 @@ pub struct World {
     pub withdrew: bool,
     /// Questions to others that wait for an answer.
     pub questions: Vec<Question>,
+    /// What is seen of endpoints in each tick.
+    pub endpoints: Vec<EndpointSamples>,
 }
 
 impl World {
@@ -97,6 +99,7 @@ impl World {
             events: Vec::new(),
             withdrew: false,
             questions: Vec::new(),
+            endpoints: Vec::new(),
         };
         world.apply(Input::Configure(plans.into())).unwrap();
         world
@@ -237,7 +240,7 @@ impl World {
                 longest_error_run: if errors == requests { errors } else { 0 },
             });
         }
-        Samples { slots }
+        Samples { slots, endpoints: self.endpoints.clone() }
     }
 }
 

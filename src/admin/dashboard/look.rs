@@ -109,6 +109,7 @@ fn state(service: &ServiceView, night: &words::Night) -> Markup {
             (split(service, canary))
             (plan(service))
         }
+        @for line in words::endpoints(service) { p class="waiting" { "Out: " (line) } }
         @if !others.is_empty() {
             nav class="verbs" aria-label="What else can be done" {
                 @for offer in others { (link(service, offer, "button")) }
@@ -181,6 +182,7 @@ fn plan(service: &ServiceView) -> Markup {
             "Step " (rollout.step) " of " (rollout.steps.len()) ", " (words::duration(rollout.in_step)) " in it. "
             @if waiting.is_empty() { "The next decision is due now." } @else { "Waits for: " b { (waiting.join("; ")) } "." }
         }
+        @for route in words::routes(service, rollout) { p class="quiet" { "In force: " (route) "." } }
     }
 }
 

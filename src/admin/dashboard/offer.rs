@@ -4,6 +4,7 @@ use crate::{
     engine::{
         names::Role,
         view::{PhaseView, ServiceView},
+        weight::Weight,
     },
     words,
 };
@@ -56,13 +57,34 @@ pub(super) fn offers(service: &ServiceView) -> Vec<Offer> {
                     ),
                 )
             };
-            vec![stop, hold, next, full]
+            let mut all = vec![stop, hold, next];
+            if weight.is_some_and(|weight| weight > Weight::ZERO) {
+                let effect =
+                    "Nobody new comes to it; who is there already may finish, and clients that stick to it stay.";
+                all.push(offer("drain", format!("Drain {canary}\u{2026}"), format!("{at}{effect}")));
+            }
+            if service.analysis_runs.iter().any(|run| run.completed.is_none()) {
+                let effect = "Ends what is being analysed without a verdict; the rollout goes on without it.";
+                all.push(offer("terminate", "End the analysis\u{2026}".to_owned(), effect.to_owned()));
+            }
+            all.push(full);
+            all
         }
-        (PhaseView::Degraded, None) => {
-            let first = format!("{canary} is tried again from step 1.");
-            vec![offer("retry", format!("Try {canary} again\u{2026}"), first)]
+        (phase, None) => {
+            let mut all = Vec::new();
+            if phase == PhaseView::Degraded {
+                let first = format!("{canary} is tried again from step 1.");
+                all.push(offer("retry", format!("Try {canary} again\u{2026}"), first));
+            }
+            if let Some(back) = &service.undo_to {
+                let effect = format!(
+                    "{back}, which was stable before {stable}, becomes stable again: at once within `rollbackWindow`, else by \
+                     a rollout."
+                );
+                all.push(offer("undo", format!("Go back to {back}\u{2026}"), effect));
+            }
+            all
         }
-        _ => Vec::new(),
     }
 }
 

@@ -65,6 +65,8 @@ fields! {
         fastPath [Word(&["on", "off"])] = "on", eg "off":
             "Whether HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
             "takes the ordinary path all the same";
+        outbound [Map("outbound")] = "no link-local and no metadata address", eg "{ allow: [169.254.0.0/16] }":
+            "Whom the questions of Serin itself may reach: analyses over HTTP and `notify`";
         trust [Map("trust")] = "nobody is believed", eg "{ forwardedFrom: [10.0.0.0/8] }":
             "Whose word about earlier hops is believed";
         routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
@@ -137,8 +139,9 @@ fields! {
             "has `-primary` after it";
     }
     "admin" {
-        listen [Address] = "127.0.0.1:9900", eg "127.0.0.1:9900":
-            "The address; off loopback both tokens are needed";
+        listen [Address, Url] = "127.0.0.1:9900", eg "127.0.0.1:9900":
+            "The address; off loopback both tokens are needed. Or `unix:/run/serin.sock`: a socket that only the user who "
+            "runs Serin may open";
         readToken [Secret] = "none: reads are open on loopback", eg "${SERIN_READ_TOKEN:-}":
             "The token that reads need; empty is unset";
         writeToken [Secret] = "one is made in the state folder", eg "${SERIN_WRITE_TOKEN:-}":
@@ -162,6 +165,11 @@ fields! {
         forwardedFrom [List(&[Text])] = REQUIRED, eg "[10.0.0.0/8, \"fd00::/8\"]":
             "Networks of peers whose X-Forwarded-* and Forwarded are believed: of the addresses that they name the "
             "rightmost one outside of these networks is the client's. What others say is overwritten";
+    }
+    "outbound" {
+        allow [List(&[Text])] = REQUIRED, eg "[169.254.0.0/16, \"fe80::/10\"]":
+            "Networks that may be asked though they are link-local, or where a cloud keeps credentials: those are refused "
+            "else, whether the URL says so, a name resolves to it, or a redirect leads there. Loopback needs no word";
     }
     "routes[]" {
         name [Name] = "route-1, route-2 and so on", eg "everything":
@@ -243,6 +251,8 @@ fields! {
         cors [Map("routes[].filters.cors")] = "none", eg "{ origins: [\"https://www.shop.example\"] }":
             "Which scripts of other origins may read answers; preflights are answered here, and what an upstream says "
             "about it is replaced";
+        mirror [Map("routes[].filters.mirror")] = "none", eg "{ service: audit, percentage: 10, methods: [GET] }":
+            "Copies of requests to another service, beside the requests themselves, which never wait or fail for it";
     }
     "routes[].filters.requestHeaders" {
         set [Named(&[Text])] = "none", eg "{ x-edge: serin }":
@@ -289,6 +299,14 @@ fields! {
             "Whether cookies go along; never for origin `*`";
         maxAge [Duration] = "the browser's own few seconds", eg "1h":
             "How long a browser keeps a preflight's answer";
+    }
+    "routes[].filters.mirror" {
+        service [Name] = REQUIRED, eg "audit":
+            "Whose stable version gets the copies; its answers are thrown away";
+        percentage [Number(0.0), Share] = "100", eg "10":
+            "Of so many percent of the requests, by a draw of their own for each";
+        methods [List(&[Text])] = "[GET, HEAD, OPTIONS]", eg "[GET, HEAD, POST]":
+            "Of requests with these methods only. A copy of any other method does something twice";
     }
     "routes[].timeouts" {
         request [Duration] = "30s", eg "30s":
@@ -365,6 +383,36 @@ fields! {
         filters [Map("services.<name>.versions.<name>.filters")] = "none",
             eg "{ requestHeaders: { set: { x-version: v42 } } }":
             "What is changed of requests to it and of its answers";
+        health [Map("services.<name>.versions.<name>.health")] = "nobody is asked", eg "{ path: /healthz }":
+            "Asks each address, beside the requests, whether it is well. One that is not gets no requests, unless none "
+            "is: then all are used, but for a canary, whose requests `deadCanary` decides on. A canary's weight rises "
+            "only once one of its addresses is well. A new address waits for its first good answer while another one "
+            "has had one. Nothing is remembered over a restart. Checks are no evidence";
+        ejection [Map("services.<name>.versions.<name>.ejection")] = "none", eg "{ consecutiveErrors: 5 }":
+            "Leaves an address out for a while that fails requests in a row, also the only one of a canary. Its errors "
+            "before, and a canary's requests meanwhile, count against the version";
+    }
+    "services.<name>.versions.<name>.health" {
+        path [Path] = "none: a connection, with its TLS, is enough", eg "/healthz":
+            "Asked for by GET; an answer from 200 to 399 is good";
+        interval [Duration] = "2s", eg "2s":
+            "From one answer to the next question, a tenth more or less";
+        timeout [Duration] = "1s, or `interval` if that is shorter", eg "1s":
+            "How long an answer may take; at most `interval`";
+        healthy [Whole(1, 1000)] = "2", eg "2":
+            "Good answers in a row that bring an address back. The first answer of a new one decides alone";
+        unhealthy [Whole(1, 1000)] = "3", eg "3":
+            "Bad answers in a row that take an address out";
+    }
+    "services.<name>.versions.<name>.ejection" {
+        consecutiveErrors [Whole(1, 1000)] = "5", eg "5":
+            "So many errors in a row of one address, over all workers: failed connections, no or no whole answer, and "
+            "what `countAsError` names";
+        base [Duration] = "10s", eg "10s":
+            "How long it is left out the first time; so much longer each further time, up to 5m. What it has served in "
+            "between is taken off";
+        maxShare [Share] = "50%", eg "50%":
+            "Most addresses of the version that are left out at once; one always may be";
     }
     "services.<name>.versions.<name>.tls" {
         ca [Path] = "the system's authorities, or Mozilla's where it has none", eg "ca.crt":
@@ -478,7 +526,7 @@ fields! {
             "Signs each message: `x-serin-signature-256: sha256=` and the HMAC-SHA-256 of the body in hexadecimal";
         events [List(&[Word(&[
             "initialized", "started", "weightChanged", "stepChanged", "paused", "resumed", "promoted", "aborted",
-            "superseded", "reconfigured", "scaleDown", "terminated",
+            "superseded", "reconfigured", "scaleDown", "terminated", "endpointOut", "endpointBack",
         ])])] = "started, paused, promoted, aborted, superseded, scaleDown", eg "[paused, aborted]":
             "What is told";
     }
@@ -492,6 +540,16 @@ fields! {
         ramp [Duration] = "0s, at once", eg "20s":
             "An abort takes the canary's weight down over so long, for a stable version that could not take everything at "
             "once. Asked for again, an abort is at once";
+        capacityGuard [Map("services.<name>.strategy.canary.abort.capacityGuard")] = "none",
+            eg "{ minHealthy: 50%, deadline: 10s }":
+            "An abort waits, but not for long, until enough of stable's addresses are well to take the traffic: they may "
+            "have been scaled down. Asked for again, an abort is at once";
+    }
+    "services.<name>.strategy.canary.abort.capacityGuard" {
+        minHealthy [Share] = "50%", eg "50%":
+            "So many of stable's addresses must be well, as far as its `health` and `ejection` know them";
+        deadline [Duration] = "10s", eg "10s":
+            "After so long the weight goes back in any case, from 1s to 10m";
     }
     "services.<name>.strategy.canary.windows[]" {
         days [List(&[Word(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"])])] = "every day", eg "[mon, tue]":
@@ -526,13 +584,15 @@ fields! {
         noTrafficFor [Duration] = "10m", eg "10m":
             "For how long a step may lack its requests before `onNoTraffic`";
         deadline [Duration] = "none", eg "12h":
-            "After so much unpaused time the rollout is aborted. Waiting for a window or a turn is not counted";
+            "After so much unpaused time the rollout is aborted. Waiting for a window or a turn is not counted, waiting for a canary to be well is";
         analysis [Map("services.<name>.strategy.canary.analysis")] = "none", eg "{ templates: [{ templateName: more }], args: [{ name: token, value: x }] }":
             "Runs analysis templates beside the steps, again and again, to the end of the rollout";
         bake [Map("services.<name>.strategy.canary.bake")] = "none", eg "{ duration: 10m }":
             "The last step: nearly everything goes to the canary and is watched before it becomes stable";
         abort [Map("services.<name>.strategy.canary.abort")] = "at once", eg "{ ramp: 20s }":
             "How the canary leaves";
+        drainTimeout [Duration] = "30s", eg "30s":
+            "How long WebSockets, other upgraded connections, event streams and gRPC calls of a version go on after an abort or a promotion took its part away";
         scaleDownDelay [Duration] = "30s", eg "30s":
             "After a promotion or an abort: when `scaleDown` is told, and the version that serves no longer may be stopped";
         rollbackWindow [Whole(0, 16)] = "3", eg "3":
@@ -547,6 +607,10 @@ fields! {
         setHeaderRoute [Map("services.<name>.strategy.canary.steps[].setHeaderRoute")] = "none",
             eg "{ name: staff, match: [{ headerName: x-group, headerValue: { exact: staff } }] }":
             "From here on, requests with such a header go to the canary, whatever its weight; gone with the rollout";
+        setMirrorRoute [Map("services.<name>.strategy.canary.steps[].setMirrorRoute")] = "none",
+            eg "{ name: shadow, percentage: 10, match: [{ method: { exact: GET } }] }":
+            "From here on, the canary gets copies of such requests as stable serves; gone with the rollout. What it answers "
+            "is thrown away, and counts for nothing";
         pause [Map("services.<name>.strategy.canary.steps[].pause")] = "none", eg "{ duration: 5m }":
             "Waits: for a duration, for requests, or with `{}` until somebody says `serin promote`";
         analysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
@@ -577,6 +641,33 @@ fields! {
             "It begins so";
         regex [Text] = "none; this, `exact` or `prefix`", eg "\"st.*\"":
             "The pattern covers the whole value";
+    }
+    "services.<name>.strategy.canary.steps[].setMirrorRoute" {
+        name [Name] = REQUIRED, eg "shadow":
+            "By which a later step replaces it, or removes it by having no `match`";
+        percentage [Number(0.0), Share] = "100", eg "10":
+            "Of so many percent of them, by a draw of their own for each";
+        match [List(&[Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[]")])] = "none: it is removed",
+            eg "[{ method: { exact: GET } }]":
+            "Conditions of which any one is enough";
+    }
+    "services.<name>.strategy.canary.steps[].setMirrorRoute.match[]" {
+        method [Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path")] = "GET, HEAD and OPTIONS",
+            eg "{ exact: GET }":
+            "The method; others than these three are copied only where it says so";
+        path [Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path")] = "any", eg "{ prefix: / }":
+            "The path as the client sent it, without the query; a prefix is compared by the character";
+        headers [Named(&[Map("services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path")])] = "any",
+            eg "{ x-group: { exact: staff } }":
+            "Headers, all of which must have such a value";
+    }
+    "services.<name>.strategy.canary.steps[].setMirrorRoute.match[].path" {
+        exact [Text] = "none; this, `prefix` or `regex`", eg "/shop":
+            "The same";
+        prefix [Text] = "none; this, `exact` or `regex`", eg "/":
+            "It begins so";
+        regex [Text] = "none; this, `exact` or `prefix`", eg "\"/shop/[0-9]+\"":
+            "The pattern covers all of it";
     }
     "services.<name>.strategy.blueGreen.preview" {
         header [Map("services.<name>.strategy.blueGreen.preview.header")] = REQUIRED, eg "{ name: x-preview, exact: \"1\" }":

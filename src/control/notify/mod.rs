@@ -20,7 +20,7 @@ use super::handle::Shared;
 use crate::{
     config::notify::Receiver,
     engine::{event::Event, weight::Weight},
-    outbound::{Client, Limits},
+    outbound::{Client, Limits, Reach},
     store::Outbox,
     words,
 };
@@ -88,10 +88,10 @@ struct Courier {
 }
 
 /// Begins to tell every receiver; ends with the runtime. What is pending then is told after the next start.
-pub fn start(receivers: &[Receiver], outbox: Outbox, shared: &Arc<Shared>) {
+pub fn start(receivers: &[Receiver], reach: Reach, outbox: Outbox, shared: &Arc<Shared>) {
     let outbox = Arc::new(Mutex::new(outbox));
     let limits = Limits { total: PATIENCE, body_bytes: ANSWER_BYTES, ..Limits::default() };
-    let client = Client::new(limits);
+    let client = Client::new(limits, reach);
     let mut all = Vec::new();
     for (index, receiver) in receivers.iter().enumerate() {
         let counters = Arc::new(Counters {

@@ -207,14 +207,9 @@ impl Service {
                 self.standing.stable.version, self.standing.stable_since
             )));
         }
-        let mut usable = self.standing.earlier.iter().rev().enumerate().filter(|(_, (_, wish))| {
-            wish.version != self.standing.stable.version && self.plan.version(&wish.version).is_some()
-        });
-        let found = match to {
-            Some(revision) => usable.find(|(_, (of, _))| *of == revision),
-            None => usable.next(),
-        };
-        let Some((back, (_, target))) = found.map(|(back, earlier)| (back, earlier.clone())) else {
+        let found = self.undoable().find(|(_, (of, _))| to.is_none_or(|revision| *of == revision));
+        let found = found.map(|(back, (_, wish))| (back, wish.clone()));
+        let Some((back, target)) = found else {
             let known: Vec<_> =
                 self.standing.earlier.iter().map(|(of, wish)| format!("{of} ({})", wish.version)).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -222,13 +217,26 @@ impl Service {
         };
         let undone = self.standing.stable.clone();
         self.standing.refuse(&undone);
-        if back < self.plan.strategy.policy.rollback_window {
+        let (fit, known) = self.fit(&target.version);
+        if back < self.plan.strategy.policy.rollback_window && (fit > 0 || known == 0) {
             self.crown(target, cause, log);
         } else {
-            // Too long ago to be trusted with everything at once.
+            // Too long ago to be trusted with everything at once, or not well.
             self.start(target, cause, log);
         }
         Ok(())
+    }
+
+    /// Earlier stable versions that can be gone back to, the latest first, each with how many lie in between.
+    fn undoable(&self) -> impl Iterator<Item = (usize, &(Revision, Wish))> {
+        self.standing.earlier.iter().rev().enumerate().filter(|(_, (_, wish))| {
+            wish.version != self.standing.stable.version && self.plan.version(&wish.version).is_some()
+        })
+    }
+
+    /// What `undo` without a revision goes back to.
+    pub(super) fn undo_target(&self) -> Option<VersionName> {
+        self.undoable().next().map(|(_, (_, wish))| wish.version.clone())
     }
 
     fn order_weight(&mut self, weight: Weight, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {

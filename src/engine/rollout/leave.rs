@@ -1,5 +1,6 @@
 //! How versions leave: a withdrawn canary, at once or down a ramp, and what may be stopped once it has served no longer
-//! for as long as was asked for. A crash on a ramp ends it: the way down is a comfort, not a decision to be kept.
+//! for as long as was asked for. A stable version that cannot take the traffic yet is waited for, if that was asked for,
+//! but not for long. A crash on a ramp ends it: the way down is a comfort, not a decision to be kept.
 
 use super::state::{Log, Phase, Ramp, Service};
 use crate::engine::{
@@ -18,12 +19,16 @@ impl Service {
     /// The canary gets nothing more, and is not tried again by itself.
     pub(super) fn withdraw(&mut self, cause: Cause, reason: String, log: &mut Log<'_>) {
         let Some(rollout) = self.rollout() else { return };
-        let (target, from, over) = (rollout.target.clone(), rollout.weight, self.plan.strategy.policy.abort_ramp);
+        let policy = &self.plan.strategy.policy;
+        let (target, from, over) = (rollout.target.clone(), rollout.weight, policy.abort_ramp);
+        let guard = policy.capacity_guard.filter(|_| !self.has_capacity());
+        let waits_until = guard.map(|guard| log.now + guard.deadline);
         self.standing.refuse(&target);
         self.end_runs(log.now);
         let about = target.version.clone();
-        let ramp = Ramp { weight: from, from, began: log.now, over };
-        let ramp = Some(ramp).filter(|_| from > Weight::ZERO && !over.is_zero());
+        let ramp = Ramp { weight: from, from, began: log.now, over, waits_until };
+        let takes_time = waits_until.is_some() || !over.is_zero();
+        let ramp = Some(ramp).filter(|_| from > Weight::ZERO && takes_time);
         self.phase = Phase::Degraded { target, reason, ramp };
         self.traffic.forget_strata();
         self.traffic.cut(log.now, log.generation, self.canary_weight());
@@ -57,6 +62,7 @@ impl Service {
     pub(super) fn next_departure(&self) -> Option<Timestamp> {
         let stop = self.standing.leaving.iter().map(|(_, at)| *at).min();
         let fall = match &self.phase {
+            Phase::Degraded { ramp: Some(Ramp { waits_until: Some(until), .. }), .. } => Some(*until),
             Phase::Degraded { ramp: Some(ramp), .. } => {
                 let done = ramp.steps_done(ramp.weight);
                 Some(ramp.began + ramp.over * (done + 1) / RAMP_STEPS)
@@ -67,7 +73,14 @@ impl Service {
     }
 
     fn go_down(&mut self, log: &mut Log<'_>) {
+        let has_capacity = self.has_capacity();
         let Phase::Degraded { target, ramp: Some(ramp), .. } = &mut self.phase else { return };
+        if let Some(until) = ramp.waits_until {
+            if log.now < until && !has_capacity {
+                return;
+            }
+            (ramp.waits_until, ramp.began) = (None, log.now);
+        }
         let weight = ramp.at(log.now);
         if weight == ramp.weight {
             return;
@@ -101,6 +114,9 @@ impl Service {
 impl Ramp {
     /// The weight at a time: an even stair from what it was to nothing.
     fn at(&self, now: Timestamp) -> Weight {
+        if self.over.is_zero() {
+            return Weight::ZERO;
+        }
         let passed = now.since(self.began).as_millis() * u128::from(RAMP_STEPS) / self.over.as_millis().max(1);
         let left = RAMP_STEPS.saturating_sub(u32::try_from(passed).unwrap_or(RAMP_STEPS));
         let ppm = u64::from(self.from.ppm()) * u64::from(left) / u64::from(RAMP_STEPS);

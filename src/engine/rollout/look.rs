@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::state::{Phase, Rollout, Service};
 use crate::engine::{
+    mirror::MirrorRoute,
     names::{Role, VersionName},
     plan::{Pause, Step},
     stats::window::Summary,
     time::Timestamp,
-    view::{PhaseView, RolloutView, ServiceView, VersionView, Waiting},
+    view::{MirrorView, PhaseView, RolloutView, ServiceView, VersionView, Waiting},
 };
 
 /// What the version table looks back on.
@@ -21,7 +22,14 @@ impl Service {
             Phase::Healthy => (PhaseView::Healthy, None, None),
             Phase::Progressing(rollout) => (PhaseView::Progressing, None, Some(&rollout.target)),
             Phase::Paused { rollout, reason, .. } => (PhaseView::Paused, Some(reason.clone()), Some(&rollout.target)),
-            Phase::Degraded { target, reason, .. } => (PhaseView::Degraded, Some(reason.clone()), Some(target)),
+            Phase::Degraded { target, reason, ramp } => {
+                let waits = ramp.and_then(|ramp| ramp.waits_until).map_or_else(String::new, |until| {
+                    let stable = &self.standing.stable.version;
+                    let ((fit, all), left) = (self.fit(stable), until.since(now).as_secs() + 1);
+                    format!("; kept up to {left}s more, since {fit} of {all} endpoints of {stable} are well")
+                });
+                (PhaseView::Degraded, Some(format!("{reason}{waits}")), Some(target))
+            }
         };
         ServiceView {
             name: self.plan.name.clone(),
@@ -31,6 +39,7 @@ impl Service {
             stable: self.standing.stable.version.clone(),
             canary: canary.map(|wish| wish.version.clone()),
             rollout: self.rollout().map(|rollout| self.rollout_view(rollout, now)),
+            undo_to: self.rollout().is_none().then(|| self.undo_target()).flatten(),
             versions: self.version_views(now),
             last_event: self.last_event.clone(),
             analysis_runs: self.run_records(),
@@ -42,6 +51,7 @@ impl Service {
             Phase::Paused { at, .. } => *at,
             _ => now,
         };
+        let table = self.table();
         RolloutView {
             started: rollout.started,
             step: rollout.step + 1,
@@ -49,6 +59,8 @@ impl Service {
             in_step: until.since(rollout.since),
             waiting: self.waiting(rollout, now),
             checks: self.checks(now),
+            header_routes: table.header_routes.into_iter().map(|route| route.name.to_string()).collect(),
+            mirror_routes: table.mirror_routes.iter().map(mirror_view).collect(),
         }
     }
 
@@ -108,6 +120,7 @@ impl Service {
             p50: seen.quantile(0.5),
             p95: seen.quantile(0.95),
             p99: seen.quantile(0.99),
+            endpoints: self.endpoint_views(&version.name, now),
             name: version.name,
             role: version.role,
             weight: version.weight,
@@ -122,12 +135,18 @@ impl Service {
     }
 }
 
+fn mirror_view(route: &MirrorRoute) -> MirrorView {
+    MirrorView { name: route.name.to_string(), share: route.share }
+}
+
 /// A step as the file writes it.
 fn step_words(step: &Step) -> String {
     match step {
         Step::SetWeight(weight) => format!("setWeight {weight}"),
         Step::SetHeaderRoute { name, route: Some(_) } => format!("setHeaderRoute {name}"),
         Step::SetHeaderRoute { name, route: None } => format!("setHeaderRoute {name} removed"),
+        Step::SetMirrorRoute { name, route: Some(route) } => format!("setMirrorRoute {name} {}", route.share),
+        Step::SetMirrorRoute { name, route: None } => format!("setMirrorRoute {name} removed"),
         Step::Pause(Pause::For(duration)) => format!("pause {}", duration_words(*duration)),
         Step::Pause(Pause::Bake(duration)) => format!("bake {}", duration_words(*duration)),
         Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),

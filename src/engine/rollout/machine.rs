@@ -201,7 +201,7 @@ impl Service {
 
     /// The earliest time at which this service may change by itself.
     pub(in crate::engine) fn deadline(&self) -> Option<Timestamp> {
-        let departure = self.next_departure();
+        let departure = [self.next_departure(), self.endpoint_due()].into_iter().flatten().min();
         let Phase::Progressing(rollout) = &self.phase else {
             return [departure, self.measurement_due()].into_iter().flatten().min();
         };
@@ -229,6 +229,7 @@ impl Service {
         if !matches!(self.phase, Phase::Progressing(_)) {
             return;
         }
+        self.note_unready(log.now);
         if let Some(deadline) = self.overdue(log.now) {
             let reason = "the rollout took longer than its deadline".to_owned();
             return self.withdraw(Cause::Deadline { deadline }, reason, log);
@@ -289,8 +290,13 @@ impl Service {
 
     fn overdue(&self, now: Timestamp) -> Option<Duration> {
         let deadline = self.plan.strategy.deadline?;
-        let rollout = self.rollout().filter(|rollout| !self.stands_before(rollout))?;
-        (rollout.running_for(now) >= deadline).then_some(deadline)
+        let rollout = self.rollout()?;
+        let spent = match rollout.unready_since {
+            Some(since) => rollout.spent.saturating_add(now.since(since)),
+            None if self.stands_before(rollout) => return None,
+            None => rollout.running_for(now),
+        };
+        (spent >= deadline).then_some(deadline)
     }
 
     fn step_state(&mut self, log: &mut Log<'_>) -> StepState {
@@ -309,7 +315,8 @@ impl Service {
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
             Some(Step::Analysis(_)) => self.analyse(log),
             _ if self.held(rollout.step, now).is_some() => StepState::Holds,
-            None | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::Pause(_)) => {
+            None
+            | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } | Step::Pause(_)) => {
                 StepState::Done(Cause::Plan)
             }
         }

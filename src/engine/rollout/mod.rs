@@ -4,6 +4,7 @@ mod analyse;
 mod clients;
 mod command;
 mod early;
+mod endpoints;
 mod guard;
 mod leave;
 mod look;

@@ -7,7 +7,7 @@ use crate::engine::{plan::Step, time::Timestamp, view::Waiting, weight::Weight};
 impl Step {
     /// Takes no time by itself: what it says is in force when it is entered.
     pub(super) const fn is_instant(&self) -> bool {
-        matches!(self, Self::SetWeight(_) | Self::SetHeaderRoute { .. })
+        matches!(self, Self::SetWeight(_) | Self::SetHeaderRoute { .. } | Self::SetMirrorRoute { .. })
     }
 }
 
@@ -35,12 +35,25 @@ impl Service {
         }
         let policy = &self.plan.strategy.policy;
         if policy.may_rise(now) {
-            return None;
+            let canary = &rollout.target.version;
+            let what = format!("an endpoint of {canary} to pass its health check");
+            return (!self.is_ready(canary)).then_some(Waiting::Permit { what, left: None });
         }
         let opens = policy.opens(now);
         let when = opens.map_or_else(|| "which never comes".to_owned(), |opens| opens.to_string());
         let what = format!("the next window in which weight may rise, {when}");
         Some(Waiting::Permit { what, left: opens.map(|opens| opens.since(now)) })
+    }
+
+    /// Notes since when a rise waits for nothing but a canary that is well: that the plan's deadline counts.
+    pub(super) fn note_unready(&mut self, now: Timestamp) {
+        let Some(rollout) = self.rollout() else { return };
+        let let_through = rollout.admitted && self.plan.strategy.policy.may_rise(now);
+        let is_unready =
+            let_through && !self.is_ready(&rollout.target.version) && self.held(rollout.step, now).is_some();
+        if let Some(rollout) = self.rollout_mut() {
+            rollout.unready_since = is_unready.then(|| rollout.unready_since.unwrap_or(now));
+        }
     }
 
     /// The step that comes next: the present one, if it has not been let through yet.

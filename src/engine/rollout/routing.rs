@@ -6,6 +6,7 @@ use super::state::{Phase, Service};
 use crate::engine::{
     assign::HeaderRoute,
     memory::PauseKind,
+    mirror::MirrorRoute,
     names::{Role, VersionName},
     plan::{Step, VersionPlan},
     split::Split,
@@ -23,65 +24,71 @@ impl Service {
         let weights = [(canary.unwrap_or(stable), share), (stable, share.rest())];
         // The two weights sum to the whole by construction, so the fallback is never taken.
         let split = Split::new(&weights).unwrap_or_else(|| Split::all_to(stable));
-        let part = |at: usize, plan: &VersionPlan| VersionTable {
+        let part = |at: usize| {
+            if at == stable {
+                (Role::Stable, share.rest())
+            } else if Some(at) == canary {
+                (Role::Canary, share)
+            } else {
+                (Role::Other, Weight::ZERO)
+            }
+        };
+        let version = |plan: &VersionPlan, (role, weight)| VersionTable {
             name: plan.name.clone(),
-            role: if at == stable {
-                Role::Stable
-            } else if Some(at) == canary {
-                Role::Canary
-            } else {
-                Role::Other
-            },
-            weight: if at == stable {
-                share.rest()
-            } else if Some(at) == canary {
-                share
-            } else {
-                Weight::ZERO
-            },
+            role,
+            weight,
             endpoints: plan.endpoints.clone(),
             http: plan.http,
             upstream: Arc::clone(&plan.upstream),
+            in_use: self.in_use(plan, role),
             filters: Arc::clone(&plan.filters),
         };
         ServiceTable {
             name: self.plan.name.clone(),
             weight_generation: self.traffic.generation(),
-            versions: self.plan.versions.iter().enumerate().map(|(at, plan)| part(at, plan)).collect(),
+            versions: self.plan.versions.iter().enumerate().map(|(at, plan)| version(plan, part(at))).collect(),
             stable,
             canary,
             split,
             force: self.plan.force.clone(),
             header_routes: canary.map(|_| self.header_routes()).unwrap_or_default(),
-            mirror_routes: Vec::new(),
+            mirror_routes: canary.map(|_| self.mirror_routes()).unwrap_or_default(),
             cohorts: self.plan.cohorts.clone(),
             sticky: self.sticky(),
             draining: matches!(self.phase, Phase::Paused { kind: PauseKind::Drain, .. }),
+            drain_timeout: self.plan.strategy.policy.drain_timeout,
             timeouts: self.plan.timeouts,
             retry: self.plan.retry,
             failure: self.plan.failure,
         }
     }
 
-    /// What the steps before the present one have set and not removed; nothing without a rollout.
+    /// The header routes that steps have set and not removed; nothing without a rollout.
     fn header_routes(&self) -> Vec<HeaderRoute> {
-        let passed = self.rollout().map_or(0, |rollout| rollout.step).min(self.plan.strategy.steps.len());
-        let mut routes: Vec<HeaderRoute> = Vec::new();
-        for step in &self.plan.strategy.steps[..passed] {
-            let Step::SetHeaderRoute { name, route } = step else { continue };
-            match (routes.iter().position(|known| known.name == *name), route) {
-                (Some(at), Some(route)) => routes[at] = route.clone(),
-                (Some(at), None) => {
-                    routes.remove(at);
-                }
-                (None, route) => routes.extend(route.clone()),
-            }
-        }
-        routes
+        let steps = self.passed_steps().iter().filter_map(|step| match step {
+            Step::SetHeaderRoute { name, route } => Some((name, route.as_ref())),
+            _ => None,
+        });
+        left_of(steps)
+    }
+
+    /// The mirror routes likewise.
+    fn mirror_routes(&self) -> Vec<MirrorRoute> {
+        let steps = self.passed_steps().iter().filter_map(|step| match step {
+            Step::SetMirrorRoute { name, route } => Some((name, route.as_ref())),
+            _ => None,
+        });
+        left_of(steps)
+    }
+
+    /// The steps before the present one.
+    fn passed_steps(&self) -> &[Step] {
+        let steps = &self.plan.strategy.steps;
+        &steps[..self.rollout().map_or(0, |rollout| rollout.step).min(steps.len())]
     }
 
     /// The canary, unless nothing may reach it: an untrusted state means stable only, for forced requests too.
-    fn serving_canary(&self) -> Option<&VersionName> {
+    pub(super) fn serving_canary(&self) -> Option<&VersionName> {
         match &self.phase {
             Phase::Paused { kind: PauseKind::Untrusted, .. } | Phase::Healthy | Phase::Degraded { ramp: None, .. } => {
                 None
@@ -102,4 +109,19 @@ impl Service {
         let key = BucketKey::of(&self.plan.name, &target.version, &target.revision);
         Some(StickyRule { by: plan.by.clone(), ttl: plan.ttl, key })
     }
+}
+
+/// What is left of routes that were set, replaced and removed by name, in the order in which the names came up.
+fn left_of<'s, R: Clone + 's>(steps: impl Iterator<Item = (&'s Arc<str>, Option<&'s R>)>) -> Vec<R> {
+    let mut left: Vec<(&Arc<str>, &R)> = Vec::new();
+    for (name, route) in steps {
+        match (left.iter().position(|(known, _)| *known == name), route) {
+            (Some(at), Some(route)) => left[at].1 = route,
+            (Some(at), None) => {
+                left.remove(at);
+            }
+            (None, route) => left.extend(route.map(|route| (name, route))),
+        }
+    }
+    left.into_iter().map(|(_, route)| route.clone()).collect()
 }

@@ -8,6 +8,7 @@ use crate::engine::{
     analysis::{record::RunRecord, run::AnalysisRun},
     effect::{Decision, Effect},
     event::{Cause, Event, EventKind},
+    health::Health,
     memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
     names::{Generation, Revision, VersionName},
     plan::{ServicePlan, Wish},
@@ -28,6 +29,8 @@ pub(in crate::engine) struct Service {
     pub(super) standing: Standing,
     pub(super) phase: Phase,
     pub(super) traffic: Traffic,
+    /// The endpoints of versions whose endpoints are watched.
+    pub(super) health: Vec<(VersionName, Health)>,
     pub(super) last_event: Option<Event>,
     /// Analysis runs that ended; newest last, bounded.
     pub(super) runs: VecDeque<Arc<RunRecord>>,
@@ -64,6 +67,8 @@ pub(super) struct Ramp {
     pub(super) from: Weight,
     pub(super) began: Timestamp,
     pub(super) over: Duration,
+    /// Until when it does not begin, for a stable version that cannot take the traffic yet.
+    pub(super) waits_until: Option<Timestamp>,
 }
 
 /// A running rollout.
@@ -85,6 +90,8 @@ pub(super) struct Rollout {
     pub(super) analysis: Option<AnalysisRun>,
     /// Beside the steps.
     pub(super) background: Option<AnalysisRun>,
+    /// The next step has come, and the canary has not been well since then.
+    pub(super) unready_since: Option<Timestamp>,
     /// The hold is over but the guard lacks requests since then.
     pub(super) lacking_since: Option<Timestamp>,
     /// Its turn among other rollouts has come.
@@ -135,7 +142,9 @@ impl Service {
             weight,
             step: self.rollout().map(|rollout| rollout.step + 1),
         };
-        self.last_event = Some(event.clone());
+        if kind.is_of_rollout() {
+            self.last_event = Some(event.clone());
+        }
         log.effects.push(Effect::Persist(Box::new(Decision { event, memory: self.memory() })));
     }
 
@@ -285,6 +294,7 @@ impl Rollout {
             safe: None,
             analysis: None,
             background: None,
+            unready_since: None,
             lacking_since: None,
             admitted: false,
         }

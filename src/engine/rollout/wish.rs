@@ -38,6 +38,7 @@ impl Service {
             standing,
             phase: Phase::Healthy,
             traffic: Traffic::new(log.now),
+            health: Vec::new(),
             last_event: None,
             runs: VecDeque::new(),
         };
@@ -92,6 +93,7 @@ impl Service {
         let former = std::mem::replace(&mut self.plan, plan);
         let plan = &self.plan;
         self.traffic.retain(|version| plan.version(version).is_some());
+        self.health.retain(|(version, _)| plan.version(version).is_some());
         let same_wish = former.wish == self.plan.wish;
         if self.rollout().is_some() && same_wish {
             let about = self.rollout().map(|rollout| rollout.target.version.clone());

@@ -6,7 +6,7 @@ use super::*;
 use crate::engine::{
     address::Address,
     assign::{Cohort, ForceRule, HeaderRoute},
-    endpoint::UpstreamHttp,
+    endpoint::{InUse, UpstreamHttp},
     failure::{FailurePlan, Retry},
     names::{Generation, Role, ServiceName, VersionName},
     request::{HeaderMatch, StringMatch},
@@ -24,6 +24,7 @@ fn service(ppm: u32) -> ServiceTable {
         endpoints: Vec::new(),
         http: UpstreamHttp::H1,
         upstream: Arc::default(),
+        in_use: InUse::All,
         filters: Arc::default(),
     };
     ServiceTable {
@@ -54,6 +55,7 @@ fn service(ppm: u32) -> ServiceTable {
         ],
         sticky: Some(StickyRule { by: StickyBy::Cookie("serin".to_owned()), ttl: None, key: key("v2") }),
         draining: false,
+        drain_timeout: std::time::Duration::ZERO,
         timeouts: Timeouts::default(),
         retry: Retry::default(),
         failure: FailurePlan::default(),
@@ -212,4 +214,18 @@ fn while_it_drains_the_canary_keeps_its_clients_and_takes_nobody_new() {
     all.draining = true;
     let newcomer = assign(&all, &Claims::default(), || 7);
     assert_eq!((newcomer.version, newcomer.hand_out), (0, None));
+}
+
+#[test]
+fn nobody_is_drawn_for_a_canary_without_weight_and_all_are_for_one_with_the_whole() {
+    for (ppm, expected) in [(0, 0), (1_000_000, 1)] {
+        let service = service(ppm);
+        for nth in 0..10_000_u64 {
+            // Spread over all buckets, the first and the last among them.
+            let draw = nth.wrapping_mul(u64::MAX / 9_999);
+            assert_eq!(routed(&service, &[], draw).0, expected, "{ppm} ppm, draw {draw}");
+        }
+        let cookies = (0..10_000).map(|id| format!("serin={}", StickyId(id)));
+        assert!(cookies.map(|cookie| routed(&service, &[("cookie", &cookie)], 0).0).all(|version| version == expected));
+    }
 }

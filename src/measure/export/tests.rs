@@ -8,8 +8,9 @@ use std::{
 use super::*;
 use crate::{
     engine::{
-        endpoint::{Endpoint, UpstreamHttp},
+        endpoint::{Endpoint, InUse, UpstreamHttp},
         failure::{FailurePlan, Retry},
+        mirror::MirrorRoute,
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
         split::Split,
@@ -18,7 +19,8 @@ use crate::{
         weight::Weight,
     },
     measure::{
-        Hub,
+        Hub, compat,
+        copies::CopyEnd,
         slot::{Finished, SlotKey},
     },
 };
@@ -40,6 +42,7 @@ fn table() -> Table {
         endpoints: vec![Endpoint::tcp("app", 80); 2],
         http: UpstreamHttp::H1,
         upstream: Arc::default(),
+        in_use: InUse::All,
         filters: Arc::default(),
     };
     let service = ServiceTable {
@@ -55,6 +58,7 @@ fn table() -> Table {
         cohorts: Vec::new(),
         sticky: None,
         draining: false,
+        drain_timeout: Duration::ZERO,
         timeouts: Timeouts::default(),
         retry: Retry::default(),
         failure: FailurePlan::default(),
@@ -80,6 +84,8 @@ fn view() -> View {
         started: Timestamp::default(),
         step: 2,
         steps: vec!["setWeight 5%".to_owned(), "pause 1m".to_owned(), "setWeight 50%".to_owned()],
+        header_routes: Vec::new(),
+        mirror_routes: Vec::new(),
         in_step: Duration::ZERO,
         waiting: Vec::new(),
         checks: vec![
@@ -100,6 +106,7 @@ fn view() -> View {
         p50: None,
         p95: None,
         p99: None,
+        endpoints: Vec::new(),
     };
     let service = ServiceView {
         name: service(),
@@ -109,6 +116,7 @@ fn view() -> View {
         stable: version("v1"),
         canary: Some(version("v2")),
         rollout: Some(rollout),
+        undo_to: None,
         versions: vec![measured],
         last_event: None,
         analysis_runs: Vec::new(),
@@ -121,7 +129,13 @@ fn input(totals: Totals) -> ExportInput {
         totals,
         table: Arc::new(table()),
         view: Arc::new(view()),
-        reloads: Reloads { in_force: false, loaded: Timestamp::from_millis(1_700_000_000_500), loads: 3, failures: 1 },
+        reloads: Reloads {
+            in_force: false,
+            loaded: Timestamp::from_millis(1_700_000_000_500),
+            loads: 3,
+            failures: 1,
+            state_writable: true,
+        },
         notify: vec![ReceiverTotals { receiver: "1-slack".to_owned(), pending: 2, delivered: 5, failures: 1 }],
         started: Timestamp::from_millis(1_700_000_000_000),
         process: ProcessFacts { resident_bytes: Some(8_000_000), open_fds: Some(12) },
@@ -168,7 +182,7 @@ fn every_number_of_the_input_is_on_the_page() {
         (format!("serin_weight_ratio{{{v2}}}"), 0.05),
         (r#"serin_weight_ratio{service="web",version="v1",role="stable"}"#.to_owned(), 0.95),
         (format!("serin_share_ratio{{{v2}}}"), 0.0625),
-        (r#"serin_endpoints{service="web",version="v1"}"#.to_owned(), 2.0),
+        (r#"serin_endpoints{service="web",version="v1",state="healthy"}"#.to_owned(), 2.0),
         (r#"serin_rollout_phase{service="web",phase="Progressing"}"#.to_owned(), 1.0),
         (r#"serin_rollout_phase{service="web",phase="Healthy"}"#.to_owned(), 0.0),
         (r#"serin_rollout_step{service="web"}"#.to_owned(), 2.0),
@@ -190,6 +204,50 @@ fn every_number_of_the_input_is_on_the_page() {
         assert_eq!(page.value(&series), Some(value), "{series}");
     }
     assert_eq!(page.value(r#"serin_check_value{service="web",check="p99#2"}"#), None, "no data, no value");
+}
+
+/// Beside their reason among the requests, copies have names of their own, and none of the numbers that judge.
+#[test]
+fn copies_are_told_apart_and_count_for_nothing_else() {
+    let mut mirrored = input(Totals::default());
+    assert!(!encode(mirrored.clone()).contains("serin_mirror_total{"), "few ever have copies");
+    let mut table = table();
+    table.services[0].mirror_routes =
+        vec![MirrorRoute { name: "shadow".into(), share: Weight::FULL, matches: Vec::new() }];
+    mirrored.table = Arc::new(table);
+    let v2 = r#"service="web",version="v2",role="canary""#;
+    let page = Samples::read(&encode(mirrored.clone()));
+    assert_eq!(page.value(&format!(r#"serin_mirror_total{{{v2},outcome="dropped_busy"}}"#)), Some(0.0));
+    let hub = Hub::new(1);
+    let key =
+        SlotKey { service: service(), version: version("v2"), role: Role::Canary, weight_generation: Generation(3) };
+    let slot = hub.recorder(0).slot(key);
+    for end in [CopyEnd::Answered, CopyEnd::Answered, CopyEnd::TimedOut, CopyEnd::TooLarge] {
+        slot.copied(end);
+    }
+    slot.served(Reason::Mirror, 500);
+    slot.compared(true, None);
+    slot.compared(false, Some((Duration::from_millis(20), Duration::from_millis(500))));
+    mirrored.totals = hub.totals();
+    let page = Samples::read(&encode(mirrored));
+    for (series, value) in [
+        (format!(r#"serin_mirror_total{{{v2},outcome="answered"}}"#), 2.0),
+        (format!(r#"serin_mirror_total{{{v2},outcome="timed_out"}}"#), 1.0),
+        (format!(r#"serin_mirror_total{{{v2},outcome="dropped_too_large"}}"#), 1.0),
+        (format!(r#"serin_mirror_compared_total{{{v2},status="same"}}"#), 1.0),
+        (format!(r#"serin_mirror_compared_total{{{v2},status="other"}}"#), 1.0),
+        (format!(r#"serin_mirror_latency_seconds_total{{{v2},of="original"}}"#), 0.02),
+        (format!(r#"serin_mirror_latency_seconds_total{{{v2},of="copy"}}"#), 0.5),
+        (format!(r#"serin_requests_total{{{v2},code="500",reason="mirror"}}"#), 1.0),
+        (format!(r#"serin_attempts_total{{{v2},outcome="timed_out"}}"#), 0.0),
+        (format!("serin_request_duration_seconds_count{{{v2}}}"), 0.0),
+    ] {
+        assert_eq!(page.value(&series), Some(value), "{series}");
+    }
+    // What other tools see of the version is what its clients see.
+    let compat = compat::encode(&[compat::Dialect::Istio], hub.totals(), &self::table());
+    let failed: Vec<&str> = compat.lines().filter(|line| line.contains("response_code=\"500\"")).collect();
+    assert!(!failed.is_empty() && failed.iter().all(|line| line.ends_with(" 0")), "{failed:#?}");
 }
 
 #[test]

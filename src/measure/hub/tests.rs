@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use super::*;
 use crate::{
     engine::{
-        endpoint::{Endpoint, UpstreamHttp},
+        endpoint::{Endpoint, InUse, UpstreamHttp},
         failure::{FailurePlan, Retry},
         names::Role,
         split::{Reason, Split},
@@ -205,6 +205,7 @@ fn table_of(version: &str) -> Table {
         endpoints: vec![Endpoint::tcp("127.0.0.1", 1)],
         http: UpstreamHttp::H1,
         upstream: Arc::default(),
+        in_use: InUse::All,
         filters: Arc::default(),
     };
     let service = ServiceTable {
@@ -220,6 +221,7 @@ fn table_of(version: &str) -> Table {
         cohorts: Vec::new(),
         sticky: None,
         draining: false,
+        drain_timeout: Duration::ZERO,
         timeouts: Timeouts::default(),
         retry: Retry::default(),
         failure: FailurePlan::default(),

@@ -59,6 +59,7 @@ pub(super) struct Note {
     status: Cell<u16>,
     error: Cell<Option<&'static str>>,
     head_after: Cell<Option<Duration>>,
+    first_byte_after: Cell<Option<Duration>>,
     bytes_out: Cell<u64>,
     ended: Cell<bool>,
     /// No line is written.
@@ -87,6 +88,18 @@ struct Routed {
     role: &'static str,
     reason: &'static str,
     upstream: String,
+    trip: Trip,
+}
+
+/// What it took to get there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Trip {
+    /// How often a request was sent, or a connection tried for it.
+    pub(super) attempts: u32,
+    /// How long the last new connection took to open, if one was opened.
+    pub(super) connect: Option<Duration>,
+    /// Why the version that answered is another than the one that was chosen.
+    pub(super) outcome: Option<&'static str>,
 }
 
 impl Note {
@@ -140,6 +153,7 @@ impl Note {
             status: Cell::new(0),
             error: Cell::new(None),
             head_after: Cell::new(None),
+            first_byte_after: Cell::new(None),
             bytes_out: Cell::new(0),
             ended: Cell::new(false),
             withdrawn: Cell::new(false),
@@ -158,7 +172,7 @@ impl Note {
     }
 
     /// The version that it went to, the last of several.
-    pub(super) fn routed(&self, choice: &Choice) {
+    pub(super) fn routed(&self, choice: &Choice, trip: Trip) {
         let version = choice.version();
         *self.routed.borrow_mut() = Some(Routed {
             service: choice.service().name.to_string(),
@@ -166,6 +180,7 @@ impl Note {
             role: version.role.as_str(),
             reason: choice.reason.as_str(),
             upstream: choice.endpoint().to_string(),
+            trip,
         });
     }
 
@@ -185,6 +200,9 @@ impl Note {
 
     /// So many bytes of the answer's body go to the client.
     pub(super) fn sent(&self, bytes: usize) {
+        if bytes > 0 && self.first_byte_after.get().is_none() {
+            self.first_byte_after.set(Some(self.started.elapsed()));
+        }
         self.bytes_out.set(self.bytes_out.get() + bytes as u64);
     }
 

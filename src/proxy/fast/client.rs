@@ -12,7 +12,11 @@ use std::{
 use tokio::io::{AsyncReadExt, AsyncWrite, ReadBuf};
 
 use super::{
-    super::{connection::Conn, deadline::Deadline, transport::Transport},
+    super::{
+        connection::{Conn, HALF_CLOSED},
+        deadline::Deadline,
+        transport::Transport,
+    },
     spare::{Desk, SMALL},
 };
 
@@ -30,11 +34,13 @@ pub(super) struct Client<'s> {
     pub(super) looked_at: usize,
     /// Whether the end of the client would be seen: not once it has sent something more.
     watches: bool,
+    /// Passes when a client that has ended its side is taken to be gone.
+    gone: Option<Deadline>,
 }
 
 impl<'s> Client<'s> {
     pub(super) fn new(conn: &'s Rc<Conn>, stream: &'s mut Transport, desk: Desk) -> Self {
-        Self { conn, stream, desk, looked_at: 0, watches: false }
+        Self { conn, stream, desk, looked_at: 0, watches: false, gone: None }
     }
 
     /// Waits for bytes. False when none come: the client has ended, or nothing new is taken from it.
@@ -93,13 +99,24 @@ impl<'s> Client<'s> {
             Transport::Tls(stream) => pin!(stream.read_buf(&mut self.desk.inbox)).poll(cx),
         };
         match seen {
-            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
+            Poll::Ready(Ok(0)) => self.poll_half_closed(cx),
+            Poll::Ready(Err(_)) => Poll::Ready(()),
             Poll::Ready(Ok(_)) => {
                 self.watches = false; // The next request, before this one is answered.
                 Poll::Pending
             }
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// It has ended its side, and may still read.
+    fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let ticks = &self.conn.worker().ticks;
+        let gone = self.gone.get_or_insert_with(|| Deadline::new(ticks));
+        if !gone.is_armed() {
+            gone.arm(HALF_CLOSED);
+        }
+        gone.poll_passed(cx)
     }
 
     /// Writes some of the bytes, one part after the other.
@@ -113,6 +130,9 @@ impl<'s> Client<'s> {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
             Poll::Ready(Ok(_)) => {
                 self.conn.activity().note_wrote();
+                if let Some(gone) = &self.gone {
+                    gone.disarm();
+                }
                 written
             }
             written => written,

@@ -5,10 +5,12 @@ use std::{future::poll_fn, task::Poll};
 
 use super::{
     super::{
-        access::Note,
+        access::{Note, Trip},
         connection::StreamGuard,
         deadline::{Coarse, Deadline},
         error::{self, Failure, REASON_HEADER},
+        forward::outcome_of,
+        headers::AnswerKind,
         outcome::{Candidate, Outcome},
         routing::Choice,
         upstream::UpstreamError,
@@ -54,6 +56,7 @@ pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
         answer,
         link: None,
         outcome: None,
+        trip: Trip::default(),
     };
     let answered = exchange.run(client, choice, &stream).await;
     exchange.deadline.disarm();
@@ -99,6 +102,8 @@ pub(super) struct Exchange<'w> {
     /// costs more than to look for them.
     pub(super) link: Option<Link>,
     outcome: Option<Outcome>,
+    /// For the access log.
+    pub(super) trip: Trip,
 }
 
 /// Why there is none.
@@ -133,6 +138,7 @@ impl Exchange<'_> {
         let mut candidate = Candidate::new(choice);
         let mut retries = 0;
         loop {
+            self.trip.attempts += 1;
             let is_further = candidate.is_further();
             let reached = self.reach(client, &mut candidate.choice, Connections::Any, is_further).await;
             if matches!(reached, Err(NoLink::Leave)) && !is_further {
@@ -169,6 +175,7 @@ impl Exchange<'_> {
             self.leave_link();
             candidate = Candidate::again(choice, outcome.superseded(ending));
             candidate.count(next);
+            self.trip.outcome = outcome_of(next).or(self.trip.outcome);
         }
     }
 
@@ -271,6 +278,7 @@ impl Exchange<'_> {
             let asked = Asked {
                 by_head: traits.is_head,
                 closes,
+                now: worker.date.text(),
                 hand_out,
                 scheme: traits.scheme,
                 edits,
@@ -297,9 +305,12 @@ impl Exchange<'_> {
         let Self { worker, request, deadline, timeouts, answer, link, outcome, .. } = self;
         let Some(link) = link else { return Err(Cut) };
         if let (Some(note), Some(outcome)) = (stream.note(), &outcome) {
-            note.routed(outcome.choice());
+            note.routed(outcome.choice(), self.trip);
             note.told(head.status, head.reason(&link.bytes));
         }
+
+        let is_stream = head.kind != AnswerKind::Plain;
+        let long = outcome.as_ref().filter(|_| is_stream).map(|outcome| worker.long_lived.enter(outcome.choice()));
         let mut relay = Relay {
             worker,
             request,
@@ -317,6 +328,7 @@ impl Exchange<'_> {
             has_more: false,
             broken: None,
             is_whole: false,
+            long,
         };
         relay.take();
         let delivered = poll_fn(|cx| relay.poll(cx, client)).await;
@@ -329,7 +341,7 @@ impl Exchange<'_> {
         self.leave_link();
         let Some(outcome) = self.outcome.take() else { return Err(Cut) };
         if let Some(note) = stream.note() {
-            note.routed(outcome.choice());
+            note.routed(outcome.choice(), self.trip);
             note.told(failure.status.as_u16(), Some(failure.ending.as_str().as_bytes()));
         }
         outcome.choice().log_failure(failure.ending, &failure.cause);
@@ -341,7 +353,7 @@ impl Exchange<'_> {
         let answer = &mut self.answer;
         answer.clear();
         put(answer, &[b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
-        put(answer, &[b"content-type: text/plain; charset=utf-8\r\n"]);
+        put(answer, &[b"content-type: text/plain; charset=utf-8\r\ndate: ", &self.worker.date.text(), b"\r\n"]);
         put(answer, &[REASON_HEADER.as_str().as_bytes(), b": ", failure.ending.as_str().as_bytes()]);
         put(answer, &[b"\r\ncontent-length: ", (text.len() + 1).to_string().as_bytes(), b"\r\n"]);
         if let Some(note) = stream.note() {

@@ -21,6 +21,7 @@ pub(super) enum Part {
     Caching,
     /// How a gRPC call ended.
     CallEnd,
+    Date,
 }
 
 /// The part of a name in lower case.
@@ -41,6 +42,7 @@ pub(super) fn part_of(name: &[u8]) -> Part {
             _ => Part::Field,
         },
         b"host" => Part::Host,
+        b"date" => Part::Date,
         b"http2-settings" | b"upgrade" | b"expect" => Part::Settle,
         b"grpc-status" => Part::CallEnd,
         b"keep-alive" | b"proxy-connection" => Part::Hop,

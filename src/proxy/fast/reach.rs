@@ -1,6 +1,6 @@
 //! A connection to the version of a request: a pooled one at once, or a new one while deadline and client are watched.
 
-use std::{future::poll_fn, rc::Rc, task::Poll};
+use std::{future::poll_fn, rc::Rc, task::Poll, time::Instant};
 
 use super::{
     super::{
@@ -84,7 +84,8 @@ impl Exchange<'_> {
         if self.link.is_some() { Ok(()) } else { Err(NoLink::Leave) }
     }
 
-    async fn open(&self, client: &mut Client<'_>, choice: &mut Choice) -> Result<Lease, NoLink> {
+    async fn open(&mut self, client: &mut Client<'_>, choice: &mut Choice) -> Result<Lease, NoLink> {
+        let started = Instant::now();
         let mut opening = Box::pin(choice.connect());
         let opened = poll_fn(|cx| {
             if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
@@ -97,10 +98,12 @@ impl Exchange<'_> {
         })
         .await;
         drop(opening);
-        opened.unwrap_or_else(|| {
+        let Some(opened) = opened else {
             choice.gave_up_connecting();
-            Err(NoLink::Failed(Failure::no_connection_in_time()))
-        })
+            return Err(NoLink::Failed(Failure::no_connection_in_time()));
+        };
+        self.trip.connect = Some(started.elapsed());
+        opened
     }
 
     /// Another choice under the table now in force. A client that was promised an id keeps it.

@@ -14,6 +14,7 @@ use super::{
         error::Causes,
         headers::AnswerKind,
         http1::{self, Chunk, Decoder},
+        long::Long,
         outcome::{GRPC_STATUS, Outcome},
         worker::Worker,
     },
@@ -58,6 +59,8 @@ pub(super) struct Relay<'r> {
     /// Why it ends early, once what was read has been written.
     pub(super) broken: Option<http1::Error>,
     pub(super) is_whole: bool,
+    /// It may be ended when its version loses its part.
+    pub(super) long: Option<Long>,
 }
 
 impl Relay<'_> {
@@ -102,6 +105,9 @@ impl Relay<'_> {
 
     /// Reads what comes next of the body, and makes it ready to be written.
     fn poll_read(&mut self, cx: &mut Context<'_>, client: &mut Client<'_>) -> Poll<Result<(), Cut>> {
+        if self.long.as_ref().is_some_and(|long| long.poll_over(cx).is_ready()) {
+            return Poll::Ready(self.end_early());
+        }
         // What the upstream does not take of the request any more is its own affair: it has answered.
         let _refused = self.link.send(cx, self.request);
         match self.link.poll_read(cx, self.worker) {
@@ -228,6 +234,19 @@ impl Relay<'_> {
         }
         let is_clean = self.used == self.link.bytes.len();
         self.link.give_back(is_clean && self.head.keeps_alive, self.request);
+    }
+
+    /// Ends a stream whose version has lost its part: in order, where its length was open.
+    fn end_early(&mut self) -> Result<(), Cut> {
+        self.link.abandon();
+        if let Some(outcome) = self.outcome.take() {
+            outcome.delivered();
+        }
+        if !self.head.chunks {
+            return Err(Cut);
+        }
+        self.end();
+        Ok(())
     }
 
     fn fail(&mut self, cause: &str) {

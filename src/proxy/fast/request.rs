@@ -254,7 +254,7 @@ impl Seen {
     fn takes(&mut self, part: Part, bytes: &[u8], field: Field) -> Result<bool, FastPathOutcome> {
         let value = field.value().of(bytes);
         match part {
-            Part::Field | Part::Trailer | Part::Kind | Part::Caching | Part::CallEnd => {}
+            Part::Field | Part::Trailer | Part::Kind | Part::Caching | Part::CallEnd | Part::Date => {}
             Part::Host => self.note_host(bytes, field)?,
             Part::Cookie => {
                 if std::mem::replace(&mut self.has_cookie, true) {

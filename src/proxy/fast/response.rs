@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 use super::{
     super::{
         access::REQUEST_ID,
-        cookie, edit,
+        cookie, date, edit,
         error::REASON_HEADER,
         headers,
         http1::{self, Decoder, Malformed},
@@ -31,6 +31,8 @@ pub(super) struct Asked<'r> {
     pub(super) by_head: bool,
     /// Nothing more is answered on this connection.
     pub(super) closes: bool,
+    /// For an answer that tells no time.
+    pub(super) now: date::Text,
     /// A new client's id, to be handed out.
     pub(super) hand_out: Option<(&'r StickyRule, StickyId)>,
     /// How the client came in.
@@ -192,7 +194,14 @@ fn pass_fields(
             facts.note(part, bytes, field);
         }
         match part {
-            Part::Field | Part::Host | Part::Cookie | Part::Claim | Part::Kind | Part::Caching | Part::CallEnd => {
+            Part::Field
+            | Part::Host
+            | Part::Cookie
+            | Part::Claim
+            | Part::Kind
+            | Part::Caching
+            | Part::CallEnd
+            | Part::Date => {
                 passage.pass(out, bytes, field);
             }
             _ => passage.leave(out, bytes, field),
@@ -223,6 +232,7 @@ struct Facts {
     is_shared: bool,
     /// Where in what is written the names of trailers belong.
     trailer_at: Option<usize>,
+    tells_time: bool,
 }
 
 impl Facts {
@@ -258,6 +268,7 @@ impl Facts {
             Part::CallEnd => {
                 self.grpc_status.get_or_insert(field.value());
             }
+            Part::Date => self.tells_time = true,
             Part::Caching => self.is_shared |= cookie::is_for_shared_caches(value),
         }
     }
@@ -338,6 +349,9 @@ impl Framed<'_> {
         self.framing(out);
         if let Some(id) = self.asked.id {
             put(out, &[b"x-request-id: ", id.as_bytes(), b"\r\n"]);
+        }
+        if !self.facts.tells_time {
+            put(out, &[b"date: ", &self.asked.now, b"\r\n"]);
         }
         if self.asked.edits != [None; 2] {
             write_own(self.asked.edits.into_iter().flatten(), out);

@@ -145,6 +145,7 @@ fn understands_service(service: &ServiceTable) -> bool {
         cohorts: _,
         sticky: _,
         draining: _,
+        drain_timeout: _,
         timeouts: _,
         // Further attempts are made as on the ordinary path, and what is an error is the recorder's business.
         retry: _,
@@ -160,7 +161,8 @@ fn understands_force(rule: &ForceRule) -> bool {
 }
 
 fn understands_version(version: &VersionTable) -> bool {
-    let VersionTable { name: _, role: _, weight: _, endpoints, http, upstream: _, filters } = version;
+    // Whose turn it is, and that nobody's is, the pools know.
+    let VersionTable { name: _, role: _, weight: _, endpoints, http, upstream: _, in_use: _, filters } = version;
     let BothWays { request, response } = &**filters;
     // A head is written before its version is chosen.
     request.is_empty()

@@ -87,6 +87,10 @@ enum CauseRecord {
     NoTraffic {
         waited: Duration,
     },
+    Endpoint {
+        endpoint: String,
+        why: String,
+    },
     Deadline {
         deadline: Duration,
     },
@@ -181,6 +185,7 @@ impl From<&Cause> for CauseRecord {
                 Self::Analysis { metric: metric.clone(), phase: (*phase).to_owned(), message: message.clone() }
             }
             Cause::NoTraffic { waited } => Self::NoTraffic { waited: *waited },
+            Cause::Endpoint { endpoint, why } => Self::Endpoint { endpoint: endpoint.clone(), why: why.clone() },
             Cause::Deadline { deadline } => Self::Deadline { deadline: *deadline },
             Cause::Storage(what) => Self::Storage { what: what.clone() },
         }
@@ -216,6 +221,7 @@ impl TryFrom<CauseRecord> for Cause {
                 Self::Analysis { metric, phase: scalar::word(&ANALYSIS_PHASES, &phase)?, message }
             }
             CauseRecord::NoTraffic { waited } => Self::NoTraffic { waited },
+            CauseRecord::Endpoint { endpoint, why } => Self::Endpoint { endpoint, why },
             CauseRecord::Deadline { deadline } => Self::Deadline { deadline },
             CauseRecord::Storage { what } => Self::Storage(what),
         })

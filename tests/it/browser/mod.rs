@@ -223,7 +223,7 @@ fn fill(stage: &Stage) {
                 longest_error_run: 0,
             };
             let at = Timestamp::from_millis(stage::NOW - ago * 1_000);
-            trail.add(at, &Samples { slots: vec![slot] });
+            trail.add(at, &Samples { slots: vec![slot], ..Samples::default() });
         }
     }
 }

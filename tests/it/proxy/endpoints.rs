@@ -184,7 +184,7 @@ async fn a_request_that_waits_for_a_connection_gets_the_one_that_becomes_free() 
 }
 
 /// An upstream that speaks TLS and says which HTTP it was asked in.
-async fn secure(issued: &Issued, protocols: Protocols, clients: Option<&Issuer>) -> SocketAddr {
+pub async fn secure(issued: &Issued, protocols: Protocols, clients: Option<&Issuer>) -> SocketAddr {
     let pair = Pair::read(&issued.cert, &issued.key).unwrap();
     let authorities = clients.map(|issuer| Authorities::read(&issuer.cert).unwrap());
     let tls = ServerTls::new(&[pair], authorities.as_ref(), protocols, None).unwrap();

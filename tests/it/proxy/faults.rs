@@ -7,7 +7,7 @@ use serin::{
 use tokio::io::AsyncWriteExt;
 
 use super::rig::{
-    Rig, answering, eventually, nobody, read_head, read_until, request, rest, scripted, service, soon, status_of,
+    Rig, answering, eventually, nobody, read_head, read_until, request, rest, scripted, service, soon, status_of, text,
     values,
 };
 
@@ -189,4 +189,20 @@ async fn without_a_service_it_is_the_proxys_own_503() {
     let answer = rig.get("").await;
     assert_eq!((status_of(&answer), values(&answer, "serin-error")), (503, vec!["no_service"]));
     rig.refused(RefusedReason::NoService, 1).await;
+}
+
+#[tokio::test]
+async fn what_the_proxy_says_itself_is_left_out_of_an_answer_to_head() {
+    let rig = Rig::to(nobody().await);
+    let mut head = request("http://t.example/");
+    *head.method_mut() = http::Method::HEAD;
+    let response = soon(rig.h2().await.send_request(head)).await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["content-length"]),
+        (502, &http::HeaderValue::from_static("33"))
+    );
+    assert_eq!(text(response).await, "", "hyper's client takes content for a fault");
+    let answer = rig.exchange("HEAD / HTTP/1.1\r\nhost: t.example\r\nconnection: close\r\n\r\n").await;
+    assert_eq!((status_of(&answer), values(&answer, "content-length")), (502, vec!["33"]));
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
 }

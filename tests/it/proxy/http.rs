@@ -307,3 +307,82 @@ async fn what_may_not_be_passed_on_never_reaches_an_upstream() {
     assert_eq!(status_of(&rig.exchange(&large).await), 431);
     assert_eq!(connections.load(SeqCst), 0);
 }
+
+/// Whether a value is a time of day, and a recent one.
+fn is_now(value: &str) -> bool {
+    let parsed = jiff::fmt::rfc2822::parse(value).unwrap().timestamp().as_second();
+    value.len() == 29 && value.ends_with(" GMT") && (jiff::Timestamp::now().as_second() - parsed).abs() < 60
+}
+
+#[tokio::test]
+async fn every_answer_tells_its_date_and_an_upstreams_own_is_kept() {
+    const OLD: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let upstream = scripted(|_, mut stream| async move {
+        let head = read_head(&mut stream).await;
+        let date = if head.contains("GET /old") { format!("date: {OLD}\r\n") } else { String::new() };
+        let answer = format!("HTTP/1.1 200 OK\r\n{date}content-length: 0\r\nconnection: close\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    })
+    .await;
+    for (rig, status) in [(Rig::to(upstream), 200), (Rig::to(super::rig::nobody().await), 502)] {
+        // Over the fast path, then over the ordinary one, then what hyper refuses by itself.
+        for (asked, expected) in [
+            ("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", status),
+            ("GET / HTTP/1.1\r\nhost: a\r\nconnection: close, te\r\nte: trailers\r\n\r\n", status),
+            ("GET / HTTP/1.1\r\nconnection: close\r\n\r\n", 400),
+            ("NO HTTP\r\n\r\n", 400),
+        ] {
+            let answer = rig.exchange(asked).await;
+            assert_eq!(status_of(&answer), expected, "{asked:?}");
+            assert!(matches!(&values(&answer, "date")[..], [date] if is_now(date)), "{asked:?} {answer}");
+        }
+        let answer = soon(rig.h2().await.send_request(request("http://a/"))).await.unwrap();
+        assert!(is_now(answer.headers()["date"].to_str().unwrap()));
+    }
+    let rig = Rig::to(upstream);
+    for te in ["", "te: trailers\r\n"] {
+        let answer = rig.exchange(&format!("GET /old HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{te}\r\n")).await;
+        assert_eq!(values(&answer, "date"), [OLD]);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_has_ended_its_side_still_gets_its_answer() {
+    let upstream = scripted(|_, mut stream| async move {
+        read_head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        rest(&mut stream).await;
+    })
+    .await;
+    for asked in [
+        "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: a\r\nte: trailers\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ] {
+        let rig = Rig::to(upstream);
+        let mut client = rig.connect().await;
+        client.write_all(asked.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let answer = rest(&mut client).await;
+        assert!(answer.ends_with("\r\n\r\nok"), "{asked:?} {answer:?}");
+        rig.ended("v1", &[(Ending::Answered, 1)]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_the_body_was_here_says_that_the_connection_ends() {
+    let upstream = scripted(|_, mut stream| async move {
+        read_head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        rest(&mut stream).await;
+    })
+    .await;
+    for (rig, status) in [(Rig::to(upstream), 413), (Rig::to(super::rig::nobody().await), 502)] {
+        let mut client = rig.connect().await;
+        client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nabc").await.unwrap();
+        let head = read_head(&mut client).await;
+        assert_eq!((status_of(&head), values(&head, "connection")), (status, vec!["close"]), "{head}");
+    }
+}

@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serin::{
     engine::{
         Engine, Recovered,
-        endpoint::{Endpoint, UpstreamHttp},
+        endpoint::{Endpoint, InUse, UpstreamHttp},
         failure::{FailurePlan, Retry},
         input::Input,
         names::{Generation, Role, ServiceName, VersionName},
@@ -82,6 +82,7 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
         endpoints: vec![Endpoint::tcp(at.ip().to_string(), at.port())],
         http: UpstreamHttp::H1,
         upstream: Arc::default(),
+        in_use: InUse::All,
         filters: Arc::default(),
     };
     let mut service = ServiceTable {
@@ -97,6 +98,7 @@ pub fn service(stable: SocketAddr, canary: SocketAddr) -> ServiceTable {
         cohorts: Vec::new(),
         sticky: None,
         draining: false,
+        drain_timeout: PATIENCE,
         timeouts: Timeouts { request: PATIENCE, attempt: PATIENCE, idle: PATIENCE, upgraded: PATIENCE },
         retry: Retry::default(),
         failure: FailurePlan::default(),

@@ -1,0 +1,136 @@
+//! Which test holds which row of what other proxies do (T) and of what their users reported (I): the rows of the study that the
+//! data plane is built by, each in a few words of its own. A row without a test says why.
+
+use super::source;
+
+/// What stands behind a row.
+enum Row {
+    /// Tests, by name; all of them exist.
+    Held(&'static [&'static str]),
+    /// It does not apply, and why.
+    NotOurs(&'static str),
+    /// It applies, and there is no test yet.
+    Open(&'static str),
+}
+
+use Row::{Held, NotOurs, Open};
+
+const MIRROR: Row = Open("mirroring is not there on this branch");
+
+#[rustfmt::skip]
+const ROWS: &[(&str, Row)] = &[
+    ("T01 no weight, nobody", Held(&["nobody_is_drawn_for_a_canary_without_weight_and_all_are_for_one_with_the_whole"])),
+    ("T02 the whole, all", Held(&["nobody_is_drawn_for_a_canary_without_weight_and_all_are_for_one_with_the_whole"])),
+    ("T03 T04 halves", Held(&["a_workers_draws_give_the_share_that_was_asked_for"])),
+    ("T05 70/30/0 of three", NotOurs("a rollout has two versions with weight; a third has none by construction")),
+    ("T06 shares within 4 deviations", Held(&["shares_hold_over_keep_alive_connections", "shares_hold_over_one_http2_connection"])),
+    ("T07 one key of a million", Held(&["one_part_of_a_million_is_one_bucket"])),
+    ("T08 one version takes all", Held(&["without_a_canary_every_claim_means_stable"])),
+    ("T09 T10 sums of nothing, sums that overflow", NotOurs("the canary's weight is a share, and stable has the rest")),
+    ("T12 the order of a counter", NotOurs("there is no counter: each request is a draw")),
+    ("T13 one down and up again", Held(&["an_upstream_that_is_back_is_used_at_once"])),
+    ("T14 all down", Held(&["nobody_listening_is_a_502_charged_to_the_version", "nobody_stands_in_for_stable"])),
+    ("T15 no order that restarts", Held(&["saving_the_file_ten_times_a_second_under_load_fails_no_request", "a_workers_draws_give_the_share_that_was_asked_for"])),
+    ("T16 weights on open connections", Held(&["a_changed_weight_holds_for_the_next_request_on_open_connections"])),
+    ("T17-T20 always, never, a word of one's own", Held(&["each_claim_comes_before_those_below_it", "the_force_header_decides_and_is_no_evidence"])),
+    ("T21-T23 forcing by pattern", NotOurs("forcing has words; patterns are header routes, whose faults are refused when the file is read")),
+    ("T25 forcing by cookie", Held(&["the_words_are_read_and_wrong_ones_are_refused_with_advice", "who_forces_must_be_near_or_know_the_secret"])),
+    ("T26 another header forces", Held(&["a_changed_file_changes_the_routes_of_open_connections"])),
+    ("T27-T30 canaries that are routes of their own", NotOurs("a canary is a version of a service, never a route")),
+    ("T31 forced is not sampled", Held(&["the_force_header_decides_and_is_no_evidence"])),
+    ("T32 who may force", Held(&["who_forces_must_be_near_or_know_the_secret"])),
+    ("T33 forced once and kept", NotOurs("forcing is by request; the cookie has no version to keep")),
+    ("T34 a forced answer hands out nothing", Held(&["each_claim_comes_before_those_below_it"])),
+    ("T35 T36 a cookie follows the weight", Held(&["a_cookie_keeps_clients_where_they_are_and_moves_only_those_who_must", "the_sticky_cookie_moves_only_the_clients_it_must"])),
+    ("T37 a cookie of a dead version", Held(&["stable_answers_for_a_dead_canary_whatever_the_method_and_the_canary_is_charged"])),
+    ("T39-T44 the cookie's attributes", Held(&["a_new_client_gets_its_id_unless_caches_share_the_answer"])),
+    ("T45 new clients by share, then kept", Held(&["the_sticky_cookie_moves_only_the_clients_it_must"])),
+    ("T46 cookies of two rules", NotOurs("the cookie is an id of the client; each service makes its own bucket of it")),
+    ("T48 two cookies of a name", Held(&["the_id_is_found_in_any_cookie_field_and_garbage_is_absent"])),
+    ("T49 sets that only grow", Held(&["clients_move_only_the_way_the_weight_moves"])),
+    ("T50 others at the next rollout", Held(&["another_rollout_begins_with_other_clients"])),
+    ("T52 caches share no cookie", Held(&["a_new_client_gets_its_id_unless_caches_share_the_answer"])),
+    ("T53 T54 prefixes and headers", Held(&["prefixes_and_headers_are_told_apart"])),
+    ("T55 exact before longest prefix", Held(&["an_exact_path_comes_before_the_longest_prefix"])),
+    ("T56 exact is exact", Held(&["an_exact_path_is_the_whole_path_in_its_case"])),
+    ("T58 HEAD is not GET", Held(&["head_is_not_get"])),
+    ("T59 path, method, header", Held(&["a_path_beats_a_method_and_a_method_beats_headers"])),
+    ("T60 parameters", Held(&["query_parameters_are_whole_and_more_of_them_win"])),
+    ("T63 the port is no part of a host", Held(&["the_nearest_host_wins_and_others_take_what_it_leaves"])),
+    ("T64 404 without a match", Held(&["requests_reach_the_service_of_their_route_and_404_without_one"])),
+    ("T65-T69 header filters", Held(&["fields_are_set_added_and_removed_and_others_stay", "fields_of_requests_and_answers_are_changed_by_route_and_by_version"])),
+    ("T70 a version's own filters", Held(&["filters_of_a_version_go_with_that_version_alone"])),
+    ("T71 T72 redirects", Held(&["a_redirect_keeps_what_it_does_not_change"])),
+    ("T74 the host is rewritten", Held(&["host_and_path_are_rewritten_and_the_clients_are_told"])),
+    ("T75 preflights", Held(&["scripts_of_other_origins_are_answered_by_the_rule_and_not_by_the_upstream", "an_origin_is_met_by_whole_labels"])),
+    ("T76-T80 mirror", MIRROR),
+    ("T81 timeouts", Held(&["no_head_in_time_is_a_504"])),
+    ("T82 T84 attempts by status", Held(&["a_status_is_tried_again_so_often_and_no_more"])),
+    ("T86 attempts by time", Held(&["an_attempt_that_takes_too_long_is_followed_by_another_if_that_is_wanted"])),
+    ("T88 a canary that cannot be reached", Held(&["a_dead_canary_that_may_fail_costs_only_its_own_share", "stable_answers_for_a_dead_canary_whatever_the_method_and_the_canary_is_charged"])),
+    ("T89 T90 POST once", Held(&["a_post_whose_body_was_sent_is_never_repeated", "whatever_upstreams_and_clients_do_nobody_gets_anothers_answer_over_the_ordinary_path"])),
+    ("T91 WebSocket", Held(&["websockets_pass_with_and_without_tls", "a_websocket_over_http2_reaches_an_http1_upstream_beside_ordinary_requests"])),
+    ("T92 prior knowledge on both sides", Held(&["http2_upstreams_get_many_requests_over_one_connection"])),
+    ("T93 421 over a connection of another name", Held(&["the_certificate_follows_the_name_and_a_host_of_another_one_is_misdirected"])),
+    ("T94 two framings", Held(&["what_may_not_be_passed_on_never_reaches_an_upstream"])),
+    ("T96 a session header for gRPC", NotOurs("with `by: header` the key is the client's own; nothing is handed out")),
+
+    ("I-01 clients bounce", Held(&["the_sticky_cookie_moves_only_the_clients_it_must"])),
+    ("I-02 pinned and forced", Held(&["each_claim_comes_before_those_below_it"])),
+    ("I-03 I-04 pinned for ever", Held(&["a_cookie_keeps_clients_where_they_are_and_moves_only_those_who_must"])),
+    ("I-05 drain or abort", Held(&["while_it_drains_the_canary_keeps_its_clients_and_takes_nobody_new"])),
+    ("I-06 the share drifts up", Held(&["clients_move_only_the_way_the_weight_moves"])),
+    ("I-07 a cookie that has expired", Held(&["a_new_client_gets_its_id_unless_caches_share_the_answer"])),
+    ("I-09 I-10 counters that restart", Held(&["a_workers_draws_give_the_share_that_was_asked_for"])),
+    ("I-11 weight 0 taken for 1", Held(&["nobody_is_drawn_for_a_canary_without_weight_and_all_are_for_one_with_the_whole"])),
+    ("I-12 parts that are too coarse", Held(&["integers_are_parts_of_the_maximum", "one_part_of_a_million_is_one_bucket"])),
+    ("I-14 I-16 the hash holds an endpoint and not the version", Held(&["a_header_a_parameter_and_an_address_become_ids", "clients_move_only_the_way_the_weight_moves"])),
+    ("I-15 a page and its parts", Held(&["the_sticky_cookie_moves_only_the_clients_it_must"])),
+    ("I-17 retries stay on what fails", Held(&["what_the_canary_fails_stable_answers_and_the_canary_is_charged"])),
+    ("I-18 I-19 a dead version, in silence", Held(&["stable_answers_for_a_dead_canary_whatever_the_method_and_the_canary_is_charged", "a_line_tells_who_answered_in_whose_place_and_what_it_took"])),
+    ("I-20 a dead version and its cookies", Held(&["stable_answers_for_a_dead_canary_whatever_the_method_and_the_canary_is_charged"])),
+    ("I-21 ejecting the only endpoint", Open("ejection is not there on this branch")),
+    ("I-23 a canary seen by other routes", Held(&["a_route_of_one_service_does_not_see_the_canary_of_another"])),
+    ("I-25 error pages", NotOurs("there are none")),
+    ("I-26 which version it was", Held(&["both_versions_have_series_before_the_first_request", "each_request_has_a_line_that_says_who_served_it_and_why"])),
+    ("I-27 gRPC errors inside of 200", Held(&["a_grpc_failure_is_charged_wherever_the_call_says_so"])),
+    ("I-28 lives of streams as latency", Held(&["each_event_is_there_before_the_next_one_happens_and_the_stream_is_no_slow_request", "after_a_101_bytes_pass_both_ways_and_the_head_was_the_answer"])),
+    ("I-29 clients that leave", Held(&["a_client_that_leaves_is_no_evidence_before_the_head_and_an_answer_after_it"])),
+    ("I-30 what retries hide", Held(&["shares_and_charges_stay_right_while_everything_happens_at_once"])),
+    ("I-31 storms of retries", Held(&["retries_of_a_version_that_fails_everything_stay_within_their_budget"])),
+    ("I-33 what may be repeated", Held(&["a_post_whose_body_was_sent_is_never_repeated", "a_put_on_a_stale_connection_is_sent_again_with_its_body_and_nobody_notices"])),
+    ("I-34 sockets cut by a change", Held(&["a_steps_change_of_weight_leaves_sockets_alone"])),
+    ("I-35 weights on long connections", Held(&["a_changed_weight_holds_for_the_next_request_on_open_connections"])),
+    ("I-36 addresses that stay old", Held(&["a_failed_connection_asks_at_once_and_does_not_wait_for_the_next_turn", "a_name_with_an_address_where_nobody_listens_is_no_failure"])),
+    ("I-37 a new endpoint gets nothing", Held(&["each_way_to_balance_reaches_every_endpoint"])),
+    ("I-38 502 for seconds", Held(&["an_upstream_that_is_back_is_used_at_once", "whatever_upstreams_and_clients_do_nobody_gets_anothers_answer_over_the_fast_path"])),
+    ("I-41 smuggling", Held(&["what_may_not_be_passed_on_never_reaches_an_upstream", "a_refused_upgrade_is_an_ordinary_answer_and_the_connection_goes_on"])),
+    ("I-42 trailers", Held(&["trailers_pass_both_ways_over_both_protocols", "grpc_calls_of_all_kinds_pass_with_and_without_tls"])),
+    ("I-43 I-44 mirrors that hurt", MIRROR),
+    ("I-47 the cookie's attributes", Held(&["a_new_client_gets_its_id_unless_caches_share_the_answer"])),
+    ("I-48 two conditions", Held(&["two_header_conditions_are_both_needed"])),
+    ("I-50 the same user, the same answer", Held(&["buckets_are_the_same_for_all_time", "another_rollout_begins_with_other_clients"])),
+    ("I-52 an abort that takes a minute", Held(&["a_withdrawal_under_load_holds_from_the_next_request_on"])),
+    ("I-54 filters of the wrong version", Held(&["filters_of_a_version_go_with_that_version_alone"])),
+    ("I-55 a health check as an outage", Open("health checks are not there on this branch")),
+];
+
+#[test]
+fn each_row_names_tests_that_exist_or_says_why_there_are_none() {
+    let functions: Vec<String> = ["src", "tests"]
+        .iter()
+        .flat_map(|folder| source::sources(folder))
+        .flat_map(|source| source.functions().into_iter().map(|(name, ..)| name).collect::<Vec<_>>())
+        .collect();
+    let mut breaches = Vec::new();
+    for (row, behind) in ROWS {
+        match behind {
+            Held(tests) => {
+                let absent = tests.iter().filter(|test| !functions.iter().any(|known| known == *test));
+                breaches.extend(absent.map(|test| format!("{row}: there is no test {test}")));
+            }
+            NotOurs(why) | Open(why) => assert!(!why.is_empty(), "{row}"),
+        }
+    }
+    super::assert_kept(&breaches);
+}
