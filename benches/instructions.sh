@@ -8,7 +8,8 @@
 #
 # Two runs under callgrind differ only in the number of requests, so start-up cancels out; the figure repeats to 1 or
 # 2 %. Counted is the busiest thread, which is the worker (threads are numbered as they happen to start). What the kernel
-# does is not in it. Needs valgrind and what rig.sh needs. About 40 s.
+# does is not in it. Allocations are counted where the binary has its symbols (CARGO_PROFILE_RELEASE_STRIP=none), which change
+# no instruction. Needs valgrind and what rig.sh needs. About 40 s.
 set -eu
 HERE=$(dirname "$(realpath "$0")")
 SERIN=$(realpath "${1:-target/release/serin}")
@@ -27,6 +28,8 @@ python3 - "$FEW" "$MANY" "${LIMITS:-}" <<'PY'
 import glob, re, sys
 
 ALLOCATOR = {"malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"}
+# As the C library names them within itself; in a static binary valgrind may show these.
+ALLOCATOR |= {"__libc_" + name for name in ALLOCATOR} | {"__" + name for name in ALLOCATOR}
 
 def thread(path):
     """Instructions of a thread, and calls of the allocator from outside it."""
@@ -51,9 +54,12 @@ for path in ("off", "on"):
     less, more = (max(map(thread, glob.glob(f"{path}-{n}/out-*"))) for n in (few, many))
     each[path] = [(b - a) / (many - few) for a, b in zip(less, more)]
     name = {"off": "ordinary path", "on": "fast path"}[path]
-    # A binary that is static and stripped does not say which of its functions is the allocator.
-    allocations = f"{each[path][1]:.2f} allocations" if more[1] else "allocations not counted"
+    # A binary without symbols does not say which of its functions is the allocator.
+    is_counted = more[1] > 0
+    allocations = f"{each[path][1]:.2f} allocations" if is_counted else "allocations not counted"
     print(f"{name}: {each[path][0]:,.0f} instructions and {allocations} a request")
+    if limits and not is_counted:
+        sys.exit("the allocations cannot be counted: build with CARGO_PROFILE_RELEASE_STRIP=none")
 if limits and (each["off"][0] > limits[0] or each["on"][0] > limits[1] or round(each["on"][1], 2) > limits[2]):
     sys.exit("more than the limits: " + sys.argv[3])
 PY

@@ -19,7 +19,7 @@ wait_for() { # PORT
 # Writes NAME.yaml, with the fast path on or off.
 config() { # on|off NAME
     cat > "$2.yaml" <<YAML
-listeners: [{ name: bench, listen: "127.0.0.1:$LISTEN" }]
+listeners: [{ name: bench, listen: "127.0.0.1:$LISTEN", limits: { connections: 30000 } }]
 workers: 1
 fastPath: $1
 admin: { listen: "127.0.0.1:$ADMIN" }

@@ -40,8 +40,7 @@ impl ForceRule {
     }
 
     /// The word in a value of the header field or cookie, if this client may force.
-    #[must_use]
-    pub fn admitted<'r>(&self, value: Option<&'r [u8]>, client: Address) -> Option<&'r str> {
+    fn admitted<'r>(&self, value: Option<&'r [u8]>, client: Address) -> Option<&'r str> {
         let value = std::str::from_utf8(value?).ok()?;
         let (word, said) = value.split_once(':').map_or((value, None), |(word, said)| (word, Some(said)));
         let is_open = self.from.is_empty() && self.secret.is_none();

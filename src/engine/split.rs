@@ -144,14 +144,6 @@ impl Claims {
             sticky: service.sticky.as_ref().and_then(|rule| rule.by.id(request)),
         }
     }
-
-    /// The same where the service has rules neither for header routes nor for cohorts: `word` is what its force rule
-    /// admitted, `sticky` what the client is known by.
-    #[must_use]
-    pub fn of_word(service: &ServiceTable, word: Option<&str>, sticky: Option<StickyId>) -> Self {
-        let forced = word.and_then(|word| target_of(service, word));
-        Self { forced, header_route: None, cohort: None, sticky }
-    }
 }
 
 /// Where a request goes, and why.

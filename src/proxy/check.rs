@@ -92,11 +92,8 @@ pub(super) fn is_host(value: &[u8]) -> bool {
         let Some(std::net::Ipv6Addr { .. }) = address else { return false };
         (&value[..=end], &value[end + 1..])
     } else {
-        let end = value.iter().position(|&b| b == b':').unwrap_or(value.len());
-        if !value[..end].iter().all(|&b| IN_HOST[usize::from(b)]) {
-            return false;
-        }
-        value.split_at(end)
+        // Whatever else it is that ends the name, it does not begin a port.
+        value.split_at(value.iter().position(|&b| !IN_HOST[usize::from(b)]).unwrap_or(value.len()))
     };
     let port_is_valid = match port {
         [] => true,

@@ -34,7 +34,6 @@ use super::{
     listener::{Accepted, Admission},
     opening,
     origin::Origin,
-    transport::Transport,
     worker::{LocalExec, Worker},
 };
 use crate::{
@@ -117,12 +116,18 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
         return; // It is gone already.
     }
     let conn = Conn::new(&worker, Client { peer, settings, access, admission });
-    let Some(Some(mut opened)) = conn.unless_ended(opening::open(&conn, stream)).await else { return };
-    if let Transport::Plain(stream) = &mut opened.transport
-        && !opened.is_http2
-        && fast::understands_listener(conn.settings())
-    {
-        match conn.unless_ended(unless_it_panics(fast::serve(&conn, stream, &opened.unread))).await {
+    let opened = {
+        let opening = pin!(opening::open(&conn, stream));
+        conn.unless_ended(opening).await
+    };
+    let Some(Some(mut opened)) = opened else { return };
+    if !opened.is_http2 && fast::understands_listener(conn.settings()) {
+        let unread = std::mem::take(&mut opened.unread);
+        let served = {
+            let serving = pin!(fast::serve(&conn, &mut opened.transport, unread));
+            conn.unless_ended(pin!(unless_it_panics(serving))).await
+        };
+        match served {
             Some(Some(Some(left))) => opened.unread = left,
             Some(None) => return conn.panicked(),
             None | Some(Some(None)) => return,
@@ -130,7 +135,8 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     }
     let is_http2 = opened.is_http2;
     let io = TokioIo::new(ClientIo::new(opened.transport, opened.unread, Arc::clone(&conn.activity)));
-    let ended = if is_http2 { serve_http2(&conn, io).await } else { serve_http1(&conn, io).await };
+    // In boxes: the fast path's connections are many, and need not be as large.
+    let ended = if is_http2 { Box::pin(serve_http2(&conn, io)).await } else { Box::pin(serve_http1(&conn, io)).await };
     if let Some(Err(error)) = ended {
         conn.count_client_error(&error);
     }
@@ -178,9 +184,13 @@ async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Respon
     // hyper leaves out the content of such answers over HTTP/1 only.
     let leaves_content_out = request.version() == Version::HTTP_2 && request.method() == Method::HEAD;
     if note.is_some() {
-        (*conn.note.borrow_mut()).clone_from(&note);
+        conn.note_next(note.clone());
     }
-    let mut response = unless_it_panics(forward(&conn, request)).await.unwrap_or_else(|| {
+    let forwarded = {
+        let forwarding = pin!(forward(&conn, request));
+        unless_it_panics(forwarding).await
+    };
+    let mut response = forwarded.unwrap_or_else(|| {
         conn.panicked();
         let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, RefusedReason::Panic, "a fault in the proxy");
         refusal.answer(conn.begin_request().0)
@@ -194,14 +204,13 @@ async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Respon
     Ok(response)
 }
 
-/// None when polling the future panicked; it is not polled again.
-async fn unless_it_panics<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+/// None when polling the future panicked; it is not polled again. Pinned by the caller, since an `async fn` would hold it
+/// twice: as its argument, and pinned.
+fn unless_it_panics<F: Future>(mut future: Pin<&mut F>) -> impl Future<Output = Option<F::Output>> {
+    poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(polled) => polled.map(Some),
         Err(_panic) => Poll::Ready(None),
     })
-    .await
 }
 
 impl Conn {
@@ -279,6 +288,11 @@ impl Conn {
     /// Whether a TLS handshake is what is waited for.
     pub(super) fn is_in_handshake(&self, is: bool) {
         self.stage.set(if is { Stage::Handshake } else { Stage::Opening });
+    }
+
+    /// The note of the request that begins next.
+    pub(super) fn note_next(&self, note: Option<Rc<Note>>) {
+        *self.note.borrow_mut() = note;
     }
 
     /// Counts a request as under way on this connection until the guard is dropped. False when the worker has too many.
@@ -376,16 +390,14 @@ impl Conn {
     }
 
     /// Runs a part of the connection's life; none when the sweep ended it.
-    pub(super) async fn unless_ended<F: Future>(&self, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
-        poll_fn(|cx| {
+    pub(super) fn unless_ended<F: Future>(&self, mut future: Pin<&mut F>) -> impl Future<Output = Option<F::Output>> {
+        poll_fn(move |cx| {
             if self.order.get() == Order::End {
                 return Poll::Ready(None);
             }
             self.listen(cx);
             future.as_mut().poll(cx).map(Some)
         })
-        .await
     }
 
     async fn drive<C>(&self, mut connection: Pin<&mut C>, drain: impl Fn(Pin<&mut C>)) -> Option<C::Output>
@@ -498,13 +510,23 @@ impl Drop for StreamGuard {
 mod tests {
     use super::*;
 
+    fn size_of_task<A, B, F: Future>(_: fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_that_waits_takes_little() {
+        let (task, conn) = (size_of_task(serve), size_of::<Conn>());
+        assert!(task <= 7 * 512 && conn <= 1024, "task {task}, connection {conn}");
+    }
+
     #[tokio::test]
     async fn a_panic_ends_only_the_future_that_made_it() {
-        assert_eq!(unless_it_panics(async { 1 }).await, Some(1));
-        let later = unless_it_panics(async {
+        assert_eq!(unless_it_panics(pin!(async { 1 })).await, Some(1));
+        let later = pin!(async {
             tokio::task::yield_now().await;
             assert!(std::hint::black_box(false), "a panic on purpose, within a test");
         });
-        assert_eq!(later.await, None);
+        assert_eq!(unless_it_panics(later).await, None);
     }
 }

@@ -4,6 +4,7 @@
 use std::{
     cell::{Cell, RefCell},
     future::{Future, poll_fn},
+    pin::Pin,
     rc::Rc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -77,13 +78,14 @@ impl Ticks {
     }
 
     /// Waits for the deadline or for the future, whichever comes first; the future when both have come.
-    pub(super) async fn until<F: Future>(deadline: &Deadline, future: F) -> Option<F::Output> {
-        let mut future = std::pin::pin!(future);
-        poll_fn(|cx| match future.as_mut().poll(cx) {
+    pub(super) fn until<F: Future>(
+        deadline: &Deadline,
+        mut future: Pin<&mut F>,
+    ) -> impl Future<Output = Option<F::Output>> {
+        poll_fn(move |cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending => deadline.poll_passed(cx).map(|()| None),
         })
-        .await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Carries out the filters of routes and versions on heads. Decides nothing: which filters there are is the table's.
 
 use http::{
-    HeaderMap, HeaderValue, Uri, header,
+    HeaderMap, HeaderName, HeaderValue, Uri, header,
     request::Parts,
     uri::{self, PathAndQuery},
 };
@@ -19,6 +19,12 @@ pub(super) fn headers(headers: &mut HeaderMap, edits: &HeaderEdits) {
     for name in &edits.remove {
         headers.remove(name);
     }
+}
+
+/// Whether fields of this name, which is in lower case, do not stay as they came.
+pub(super) fn replaces(edits: &HeaderEdits, name: &[u8]) -> bool {
+    let is_it = |one: &HeaderName| one.as_str().as_bytes() == name;
+    edits.set.iter().any(|(one, _)| is_it(one)) || edits.remove.iter().any(is_it)
 }
 
 /// Puts the host and path that the version is to see into a head in origin-form.

@@ -56,7 +56,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     if let Err(refusal) = check::request(&head, conn.limits().headers) {
         return refuse(conn, refusal, stream);
     }
-    if conn.origin().is_misdirected(&head) {
+    if conn.origin().is_misdirected(view::of(&head, conn.address()).host) {
         return refuse(conn, MISDIRECTED, stream);
     }
     let worker = conn.worker();

@@ -167,6 +167,7 @@ impl Journey<'_> {
     async fn attempt(&mut self, mut candidate: Candidate, mut body: RequestBody) -> Result<Tried, Stop> {
         let is_further = candidate.is_further();
         let lease = self.lease(&mut candidate.choice, Connections::Any, is_further).await;
+        // Its clock starts here.
         let mut outcome = candidate.settle();
         let mut lease = match lease {
             Ok(lease) => lease,
@@ -175,7 +176,6 @@ impl Journey<'_> {
         let mut is_first = true;
         loop {
             let may_be_stale = lease.is_reused() && self.method.is_some();
-            outcome.sending();
             let unanswered = match self.answer(lease, outcome.choice(), body).await {
                 Some(Ok(response)) => {
                     let sent = self.upload.as_deref().and_then(Upload::sent);
@@ -206,6 +206,7 @@ impl Journey<'_> {
                 let routed = outcome.superseded(Some(Failure::of_attempt(&error).ending));
                 outcome = Candidate::again(choice, routed).settle();
             }
+            outcome.sending();
         }
     }
 
@@ -238,7 +239,7 @@ impl Journey<'_> {
 
     async fn connect(&mut self, choice: &mut Choice) -> Result<Lease, Failure> {
         let started = Instant::now();
-        let Some(connected) = Ticks::until(&self.waiting.deadline, choice.connect()).await else {
+        let Some(connected) = Ticks::until(&self.waiting.deadline, pin!(choice.connect())).await else {
             choice.gave_up_connecting();
             return Err(Failure::no_connection_in_time());
         };
@@ -339,7 +340,7 @@ impl Waiting {
 }
 
 /// How a further attempt is called where it came to another version.
-fn outcome_of(next: Next) -> Option<&'static str> {
+pub(super) fn outcome_of(next: Next) -> Option<&'static str> {
     match next {
         Next::Rescue => Some("rescue"),
         Next::FallBack => Some("fallback"),

@@ -1,11 +1,19 @@
 //! What comes before HTTP: a PROXY header, the TLS handshake, and the first bytes that tell HTTP/1 from HTTP/2 where the handshake did not.
 //! Runs within the listener's header timeout, which the connection's sweep keeps.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    future::poll_fn,
+    io,
+    mem::MaybeUninit,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Poll, ready},
+};
 
 use bytes::BytesMut;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt},
+    io::{AsyncRead, ReadBuf},
     net::TcpStream,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -82,7 +90,7 @@ async fn shake_hands(conn: &Conn, tls: &ServerTls, stream: TcpStream) -> Option<
 
 /// Told by the first bytes, where the listener speaks both versions.
 async fn told_apart(conn: &Conn, mut transport: Transport) -> Option<Opened> {
-    let mut unread = BytesMut::with_capacity(FIRST_READ);
+    let mut unread = BytesMut::new();
     let is_http2 = sniff(&mut transport, &mut unread).await.ok().flatten()?;
     let spoken = conn.settings().protocols;
     if if is_http2 { spoken.h2 } else { spoken.h1 } {
@@ -92,10 +100,23 @@ async fn told_apart(conn: &Conn, mut transport: Transport) -> Option<Opened> {
     None
 }
 
+/// Reads over the stack: what is kept of it is as long as what came, since a buffer for more, freed once the connection goes
+/// on, leaves a hole beside everything that the connection keeps.
+async fn first_read(stream: &mut (impl AsyncRead + Unpin), into: &mut BytesMut) -> io::Result<usize> {
+    poll_fn(|cx| {
+        let mut room = [const { MaybeUninit::uninit() }; FIRST_READ];
+        let mut read = ReadBuf::uninit(&mut room);
+        ready!(Pin::new(&mut *stream).poll_read(cx, &mut read))?;
+        into.extend_from_slice(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
+    })
+    .await
+}
+
 /// Whether this is HTTP/2; none when the client left without a word.
 async fn sniff(stream: &mut (impl AsyncRead + Unpin), unread: &mut BytesMut) -> io::Result<Option<bool>> {
     loop {
-        if stream.read_buf(unread).await? == 0 {
+        if first_read(stream, unread).await? == 0 {
             return Ok(None);
         }
         let known = unread.len().min(PREFACE.len());

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use http::{HeaderValue, request::Parts};
+use http::HeaderValue;
 
 use super::view;
 use crate::{
@@ -55,13 +55,17 @@ impl Origin {
         self.address
     }
 
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     pub(super) fn scheme(&self) -> Scheme {
         if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
     }
 
-    /// Whether this request's host belongs to a connection with another certificate.
-    pub(super) fn is_misdirected(&self, head: &Parts) -> bool {
+    /// Whether a request's host belongs to a connection with another certificate.
+    pub(super) fn is_misdirected(&self, host: &str) -> bool {
         let Some(Secured { tls, sni: Some(sni) }) = &self.tls else { return false };
-        tls.is_misdirected(sni, view::of(head, self.address).host)
+        tls.is_misdirected(sni, host)
     }
 }

@@ -12,7 +12,8 @@ use crate::{
     measure::slot::{Ending, Finished},
 };
 
-const GRPC_STATUS: &str = "grpc-status";
+/// The field in which a gRPC answer says how the call ended.
+pub(super) const GRPC_STATUS: &str = "grpc-status";
 
 /// An attempt that is not over.
 #[derive(Debug)]
@@ -71,8 +72,14 @@ impl Outcome {
 
     /// The head or the trailers of a gRPC answer, which say in a field of their own how the call ended.
     pub(super) fn grpc(&mut self, fields: &HeaderMap) {
-        let Some(status) = fields.get(GRPC_STATUS) else { return };
-        let is_error = self.choice.service().failure.count_as_error.is_grpc_error(status.as_bytes());
+        if let Some(status) = fields.get(GRPC_STATUS) {
+            self.grpc_status(status.as_bytes());
+        }
+    }
+
+    /// How a gRPC call ended.
+    pub(super) fn grpc_status(&mut self, status: &[u8]) {
+        let is_error = self.choice.service().failure.count_as_error.is_grpc_error(status);
         if let Some(head) = &mut self.answered {
             head.is_error |= is_error;
         }

@@ -34,8 +34,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Routing {
     pub(super) table: Arc<Table>,
-    /// Whether its requests may take the fast path.
-    pub(super) is_fast: bool,
+    /// What of it the fast path takes.
+    pub(super) fast: fast::Scope,
     /// Whether any of its requests may have copies.
     pub(super) has_mirrors: bool,
     services: Vec<Vec<VersionRoute>>,
@@ -77,7 +77,7 @@ impl Routing {
             .iter()
             .map(|service| service.versions.iter().map(|version| route(service, version)).collect())
             .collect();
-        let is_fast = fast::understands_table(&table);
+        let fast = fast::Scope::of(&table);
         let places: HashMap<&ServiceName, usize> =
             table.services.iter().enumerate().map(|(at, service)| (&service.name, at)).collect();
         let has_mirrors = services.iter().flatten().any(|version| version.copies.is_some());
@@ -88,7 +88,7 @@ impl Routing {
         let targets = table.routes.all().iter().map(target).collect();
         let mirror = |route: &Route| places.get(&route.filters.mirror.as_ref()?.service).copied();
         let mirrors = if has_mirrors { table.routes.all().iter().map(mirror).collect() } else { Vec::new() };
-        Self { table, is_fast, has_mirrors, services, targets, mirrors, log: Rc::clone(log), ticks }
+        Self { table, fast, has_mirrors, services, targets, mirrors, log: Rc::clone(log), ticks }
     }
 
     /// Which route takes the request, and the index of the service that it leads to, if it leads to one. Without routes
@@ -151,11 +151,6 @@ impl Choice {
         let version = routing.service(service)?.stable;
         let pool = routing.services.get(service)?.get(version)?.group.pick(self.bucket, None)?;
         Some(Self { routing: Rc::clone(routing), service, version, pool, ..self.clone() })
-    }
-
-    /// Who answers if this version cannot be connected to: stable, for a canary that may have a stand-in.
-    pub(super) fn stand_in(&self, routing: &Rc<Routing>) -> Option<Self> {
-        if self.is_replaceable() { self.of_stable(routing) } else { None }
     }
 
     /// Another endpoint of the same version, or the same where there is but one.

@@ -4,7 +4,7 @@
 use std::{
     cell::Cell,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll},
     time::Duration,
@@ -86,7 +86,7 @@ fn join_connection(conn: &Rc<Conn>, client: OnUpgrade, mut upstream: http1::Tunn
                     () = long.over() => {}
                 }
             };
-            let _ended = owner.unless_ended(joined).await;
+            let _ended = owner.unless_ended(pin!(joined)).await;
         }
         drop(tunnel);
     });
@@ -114,7 +114,7 @@ fn join_stream(conn: &Rc<Conn>, client: OnUpgrade, mut upstream: http1::Tunnel, 
 async fn is_silent(silence: &Deadline, idle: Duration, moved: &Cell<bool>) {
     loop {
         silence.arm(idle);
-        if Ticks::until(silence, std::future::pending::<()>()).await.is_none() && !moved.replace(false) {
+        if Ticks::until(silence, pin!(std::future::pending::<()>())).await.is_none() && !moved.replace(false) {
             return;
         }
     }

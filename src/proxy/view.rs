@@ -33,7 +33,7 @@ pub(super) fn address(ip: IpAddr) -> Address {
 }
 
 /// The parts of a checked authority.
-fn host_and_port(authority: &str) -> (&str, Option<u16>) {
+pub(super) fn host_and_port(authority: &str) -> (&str, Option<u16>) {
     match authority.rfind([':', ']']) {
         Some(at) if authority.as_bytes()[at] == b':' => (&authority[..at], authority[at + 1..].parse().ok()),
         _ => (authority, None),

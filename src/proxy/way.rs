@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 
-use super::{cors, edit};
+use super::{cors, edit, fast::Scope};
 use crate::engine::{
     failure::Retry,
     filter::{BothWays, Scheme},
@@ -39,6 +39,16 @@ impl Way {
 
     fn route(&self) -> Option<(&Route, Option<usize>)> {
         self.taken.as_ref().map(|(routes, found)| (&routes.all()[found.route], found.prefix))
+    }
+
+    /// Whether the fast path may take it.
+    pub(super) fn is_understood(&self, scope: &Scope) -> bool {
+        self.taken.as_ref().is_none_or(|(_, found)| scope.has_route(found.route))
+    }
+
+    /// What it changes of fields.
+    pub(super) fn edits(&self) -> Option<&BothWays> {
+        self.route().map(|(route, _)| &route.filters.headers)
     }
 
     /// What the route answers by itself: a redirect, or a preflight.

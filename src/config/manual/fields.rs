@@ -63,7 +63,7 @@ fields! {
         accessLog [Map("accessLog")] = "off", eg "{ format: json }":
             "A line for each request on standard output; requests get an `x-request-id`, which upstream and client see";
         fastPath [Word(&["on", "off"])] = "on", eg "off":
-            "Whether plain HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
+            "Whether HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
             "takes the ordinary path all the same";
         outbound [Map("outbound")] = "no link-local and no metadata address", eg "{ allow: [169.254.0.0/16] }":
             "Whom the questions of Serin itself may reach: analyses over HTTP and `notify`";

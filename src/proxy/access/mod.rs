@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 
 use http_body::{Body as _, Frame};
 
@@ -24,7 +24,8 @@ pub(super) use self::queue::Queue;
 use super::{body::ResponseBody, connection::Conn, error::REASON_HEADER, routing::Choice};
 use crate::{clock::Clock, engine::time::Timestamp, publish::AccessLog};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The field of a request's id.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Longest id of a client's that is taken over.
 const ID_MAX: usize = 128;
@@ -61,7 +62,22 @@ pub(super) struct Note {
     first_byte_after: Cell<Option<Duration>>,
     bytes_out: Cell<u64>,
     ended: Cell<bool>,
+    /// No line is written.
+    withdrawn: Cell<bool>,
     routed: RefCell<Option<Routed>>,
+}
+
+/// What a note is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'r> {
+    pub(super) protocol: &'static str,
+    pub(super) method: &'r http::Method,
+    pub(super) host: &'r str,
+    pub(super) path: &'r str,
+    /// At least those that are [`is_logged`].
+    pub(super) fields: &'r HeaderMap,
+    /// Its `Content-Length`.
+    pub(super) bytes_in: Option<u64>,
 }
 
 /// Where it went last.
@@ -89,17 +105,35 @@ pub(super) struct Trip {
 impl Note {
     /// Begins a note if there is a log, and gives the request its id.
     pub(super) fn begin<B>(conn: &Conn, request: &mut Request<B>) -> Option<Rc<Self>> {
+        conn.access()?;
+        let host = request.uri().authority().map(ToString::to_string);
+        let field = || request.headers().get(header::HOST);
+        let host = host.or_else(|| field().map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned()));
+        let length = request.headers().get(header::CONTENT_LENGTH);
+        let asked = Asked {
+            protocol: match request.version() {
+                http::Version::HTTP_10 => "HTTP/1.0",
+                http::Version::HTTP_2 => "HTTP/2.0",
+                _ => "HTTP/1.1",
+            },
+            method: request.method(),
+            host: &host.unwrap_or_default(),
+            path: request.uri().path(),
+            fields: request.headers(),
+            bytes_in: length.and_then(|length| length.to_str().ok()?.parse().ok()),
+        };
+        let note = Self::of(conn, &asked)?;
+        request.headers_mut().insert(REQUEST_ID, note.id.clone());
+        Some(note)
+    }
+
+    /// The same of a request that gets its id by who asks.
+    pub(super) fn of(conn: &Conn, asked: &Asked<'_>) -> Option<Rc<Self>> {
         let access = conn.access()?.clone();
         let draws = [conn.worker().draw(), conn.worker().draw()];
-        let headers = request.headers_mut();
-        let id = headers.get(REQUEST_ID).filter(|id| is_id(id.as_bytes())).cloned();
+        let field = |name: HeaderName| asked.fields.get(name).cloned();
+        let id = field(REQUEST_ID).filter(|id| is_id(id.as_bytes()));
         let id = id.or_else(|| HeaderValue::from_str(&format!("{:016x}{:016x}", draws[0], draws[1])).ok())?;
-        headers.insert(REQUEST_ID, id.clone());
-        let field = |name: HeaderName| request.headers().get(name).cloned();
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let host = request.uri().authority().map(ToString::to_string);
-        let length =
-            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         Some(Rc::new(Self {
             access,
             draw: u32::try_from(conn.worker().draw() % 1_000_000).unwrap_or(0),
@@ -107,18 +141,14 @@ impl Note {
             at: Clock::start(Timestamp::default()).now(),
             client: conn.peer(),
             scheme: conn.origin().scheme().as_str(),
-            protocol: match request.version() {
-                http::Version::HTTP_10 => "HTTP/1.0",
-                http::Version::HTTP_2 => "HTTP/2.0",
-                _ => "HTTP/1.1",
-            },
-            method: request.method().clone(),
-            host: host.or_else(|| request.headers().get(header::HOST).map(text)).unwrap_or_default(),
-            path: request.uri().path().to_owned(),
+            protocol: asked.protocol,
+            method: asked.method.clone(),
+            host: asked.host.to_owned(),
+            path: asked.path.to_owned(),
             referer: field(header::REFERER),
             user_agent: field(header::USER_AGENT),
             traceparent: field(TRACEPARENT),
-            bytes_in: length,
+            bytes_in: asked.bytes_in,
             id,
             status: Cell::new(0),
             error: Cell::new(None),
@@ -126,8 +156,19 @@ impl Note {
             first_byte_after: Cell::new(None),
             bytes_out: Cell::new(0),
             ended: Cell::new(false),
+            withdrawn: Cell::new(false),
             routed: RefCell::new(None),
         }))
+    }
+
+    /// The request's id, which upstream and client get.
+    pub(super) fn id(&self) -> &HeaderValue {
+        &self.id
+    }
+
+    /// Another note is begun of this request.
+    pub(super) fn withdraw(&self) {
+        self.withdrawn.set(true);
     }
 
     /// The version that it went to, the last of several.
@@ -145,23 +186,36 @@ impl Note {
 
     /// The head of the answer, which gets the id.
     pub(super) fn answered(&self, response: &mut Response<ResponseBody>) {
-        self.status.set(response.status().as_u16());
-        self.head_after.set(Some(self.started.elapsed()));
+        self.told(response.status().as_u16(), response.headers().get(REASON_HEADER).map(HeaderValue::as_bytes));
         self.ended.set(response.body().is_end_stream());
-        let reason = response.headers().get(REASON_HEADER).and_then(|reason| reason.to_str().ok());
-        self.error.set(reason.and_then(line::known_error));
         response.headers_mut().insert(REQUEST_ID, self.id.clone());
+    }
+
+    /// The head of the answer, and what it gives as a reason.
+    pub(super) fn told(&self, status: u16, reason: Option<&[u8]>) {
+        self.status.set(status);
+        self.head_after.set(Some(self.started.elapsed()));
+        self.error.set(reason.and_then(|reason| std::str::from_utf8(reason).ok()).and_then(line::known_error));
+    }
+
+    /// So many bytes of the answer's body go to the client.
+    pub(super) fn sent(&self, bytes: usize) {
+        if bytes > 0 && self.first_byte_after.get().is_none() {
+            self.first_byte_after.set(Some(self.started.elapsed()));
+        }
+        self.bytes_out.set(self.bytes_out.get() + bytes as u64);
+    }
+
+    /// The client has the whole answer.
+    pub(super) fn ended(&self) {
+        self.ended.set(true);
     }
 
     /// A piece of the answer's body has gone to the client, or its end.
     pub(super) fn passed<E>(&self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>, has_ended: bool) {
         match polled {
             Poll::Ready(Some(Ok(frame))) => {
-                let bytes = frame.data_ref().map_or(0, Bytes::len);
-                if bytes > 0 && self.first_byte_after.get().is_none() {
-                    self.first_byte_after.set(Some(self.started.elapsed()));
-                }
-                self.bytes_out.set(self.bytes_out.get() + bytes as u64);
+                self.sent(frame.data_ref().map_or(0, Bytes::len));
                 self.ended.set(has_ended);
             }
             Poll::Ready(None) => self.ended.set(true),
@@ -176,11 +230,17 @@ impl Note {
 
 impl Drop for Note {
     fn drop(&mut self) {
-        if self.is_success() && self.draw >= self.access.log.sample_success.ppm() {
+        let is_left_out = self.is_success() && self.draw >= self.access.log.sample_success.ppm();
+        if is_left_out || self.withdrawn.get() {
             return;
         }
         self.access.queue.write(line::of(self, self.access.log.format));
     }
+}
+
+/// Whether the log tells of fields of this name, which is in lower case.
+pub(super) fn is_logged(name: &[u8]) -> bool {
+    matches!(name, b"x-request-id" | b"referer" | b"user-agent" | b"traceparent")
 }
 
 /// Whether a client's id may be taken over: into logs, and on to upstreams.

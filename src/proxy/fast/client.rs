@@ -6,27 +6,28 @@ use std::{
     pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll},
+    time::Duration,
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWrite, ReadBuf},
-    net::tcp::{ReadHalf, WriteHalf},
-};
+use tokio::io::{AsyncReadExt, AsyncWrite, ReadBuf};
 
 use super::{
     super::{
         connection::{Conn, HALF_CLOSED},
         deadline::Deadline,
+        transport::Transport,
     },
     spare::{Desk, SMALL},
 };
+
+/// How long the rest of a small body is waited for.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// One client.
 #[derive(Debug)]
 pub(super) struct Client<'s> {
     pub(super) conn: &'s Rc<Conn>,
-    reader: ReadHalf<'s>,
-    writer: WriteHalf<'s>,
+    stream: &'s mut Transport,
     /// Its buffers; none while nothing has come.
     pub(super) desk: Desk,
     /// How much of a head that is not whole has been looked at.
@@ -38,14 +39,24 @@ pub(super) struct Client<'s> {
 }
 
 impl<'s> Client<'s> {
-    pub(super) fn new(conn: &'s Rc<Conn>, halves: (ReadHalf<'s>, WriteHalf<'s>), desk: Desk) -> Self {
-        let (reader, writer) = halves;
-        Self { conn, reader, writer, desk, looked_at: 0, watches: false, gone: None }
+    pub(super) fn new(conn: &'s Rc<Conn>, stream: &'s mut Transport, desk: Desk) -> Self {
+        Self { conn, stream, desk, looked_at: 0, watches: false, gone: None }
     }
 
     /// Waits for bytes. False when none come: the client has ended, or nothing new is taken from it.
     pub(super) async fn more(&mut self) -> bool {
         poll_fn(|cx| self.poll_more(cx)).await
+    }
+
+    /// Waits a moment for bytes. False when none come.
+    pub(super) async fn more_soon(&mut self) -> bool {
+        let patience = Deadline::new(&self.conn.worker().ticks);
+        patience.arm(PATIENCE);
+        poll_fn(|cx| match self.poll_more(cx) {
+            Poll::Ready(more) => Poll::Ready(more),
+            Poll::Pending => patience.poll_passed(cx).map(|()| false),
+        })
+        .await
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -57,7 +68,7 @@ impl<'s> Client<'s> {
         if self.desk.inbox.capacity() == 0 {
             self.desk = spare.take();
         }
-        match pin!(self.reader.read_buf(&mut self.desk.inbox)).poll(cx) {
+        match pin!(self.stream.read_buf(&mut self.desk.inbox)).poll(cx) {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(false),
             Poll::Ready(Ok(_)) => {
                 self.conn.activity().note_read();
@@ -82,8 +93,12 @@ impl<'s> Client<'s> {
         if !self.watches {
             return Poll::Pending;
         }
-        let mut byte = [0];
-        match self.reader.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+        let seen = match &mut *self.stream {
+            Transport::Plain(stream) => stream.poll_peek(cx, &mut ReadBuf::new(&mut [0])),
+            // It has to be taken in to be seen.
+            Transport::Tls(stream) => pin!(stream.read_buf(&mut self.desk.inbox)).poll(cx),
+        };
+        match seen {
             Poll::Ready(Ok(0)) => self.poll_half_closed(cx),
             Poll::Ready(Err(_)) => Poll::Ready(()),
             Poll::Ready(Ok(_)) => {
@@ -106,7 +121,7 @@ impl<'s> Client<'s> {
 
     /// Writes some of the bytes, one part after the other.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: [&[u8]; 3]) -> Poll<io::Result<usize>> {
-        let writer = Pin::new(&mut self.writer);
+        let writer = Pin::new(&mut *self.stream);
         let written = match parts {
             [one, [], []] => writer.poll_write(cx, one),
             parts => writer.poll_write_vectored(cx, &parts.map(io::IoSlice::new)),
@@ -121,6 +136,14 @@ impl<'s> Client<'s> {
                 written
             }
             written => written,
+        }
+    }
+
+    /// Ready when all that was written is on its way; TLS may hold it back.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self.stream {
+            Transport::Plain(_) => Poll::Ready(Ok(())),
+            Transport::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 

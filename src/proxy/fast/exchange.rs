@@ -1,51 +1,74 @@
 //! One request, from its choice to the last byte of its answer: what [`super::super::forward`] does, step by step, for a
 //! request that is wholly there.
 
-use std::{future::poll_fn, rc::Rc, task::Poll};
+use std::{future::poll_fn, task::Poll};
 
 use super::{
     super::{
+        access::{Note, Trip},
         connection::StreamGuard,
         deadline::{Coarse, Deadline},
         error::{self, Failure, REASON_HEADER},
+        headers::AnswerKind,
+        journey::outcome_of,
         outcome::{Candidate, Outcome},
-        pool::Lease,
-        routing::{Choice, Routing},
+        routing::Choice,
         upstream::UpstreamError,
+        way::Way,
         worker::Worker,
     },
     Next, Ready, Traits,
     client::Client,
-    field::put,
     link::{Link, Unanswered},
+    reach::{Connections, NoLink},
     relay::{Cut, Relay},
     response::{Asked, Head},
+    scan::put,
     spare::Desk,
+    withdraw_note,
 };
 use crate::engine::{
-    failure,
-    split::{self, Claims, Reason},
+    failure::{self, Attempted, Condition, Trouble},
+    names::Role,
+    split::Claims,
     table::Timeouts,
 };
 
 /// Carries a request to its version, and the answer back.
 pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
-    let Ready { stream, choice, claims, traits } = ready;
+    let Ready { stream, choice, way, claims, traits } = ready;
     let worker = &**client.conn.worker();
-    let timeouts = choice.service().timeouts;
+    let timeouts = way.timeouts(choice.service());
     let deadline = Deadline::new(&worker.ticks);
     let end = worker.ticks.in_future(timeouts.request);
     let Desk { request, response, answer, .. } = &mut client.desk;
     let [request, response, answer] = [request, response, answer].map(std::mem::take);
-    let mut exchange = Exchange { worker, deadline, timeouts, end, claims, traits, request, response, answer };
-    let answered = exchange.run(client, choice).await;
+    let mut exchange = Exchange {
+        worker,
+        deadline,
+        timeouts,
+        end,
+        way,
+        claims,
+        traits,
+        request,
+        response,
+        answer,
+        link: None,
+        outcome: None,
+        trip: Trip::default(),
+    };
+    let answered = exchange.run(client, choice, &stream).await;
     exchange.deadline.disarm();
     stream.waits_for_upstream(false);
     let delivered = match answered {
-        Ok(arrival) => exchange.pass_on(client, arrival, &stream).await,
-        Err(Stop::Failed(outcome, failure)) => exchange.tell(client, outcome, &failure).await,
+        Ok(head) => exchange.pass_on(client, head, &stream).await,
+        Err(Stop::Failed(failure)) => exchange.tell(client, &failure, &stream).await,
         Err(Stop::Gone) => Err(Cut),
-        Err(Stop::Leave) => return Next::Leave,
+        Err(Stop::Leave) => {
+            withdraw_note(&stream);
+            return Next::Leave;
+        }
     };
     let Exchange { traits, request, mut response, mut answer, .. } = exchange;
     let desk = &mut client.desk;
@@ -61,47 +84,43 @@ pub(super) async fn carry(client: &mut Client<'_>, ready: Ready) -> Next {
 
 /// A request between its client and the version that will have it.
 #[derive(Debug)]
-struct Exchange<'w> {
-    worker: &'w Worker,
-    deadline: Deadline,
-    timeouts: Timeouts,
-    end: Coarse,
-    claims: Claims,
+pub(super) struct Exchange<'w> {
+    pub(super) worker: &'w Worker,
+    pub(super) deadline: Deadline,
+    pub(super) timeouts: Timeouts,
+    pub(super) end: Coarse,
+    way: Way,
+    pub(super) claims: Claims,
     traits: Traits,
     /// Head and body for the upstream.
     request: Vec<u8>,
     /// Room to read the response.
-    response: Vec<u8>,
+    pub(super) response: Vec<u8>,
     /// For the client.
     answer: Vec<u8>,
-}
-
-/// A response head, what it came over, and what it is to the version.
-#[derive(Debug)]
-struct Arrival {
-    link: Link,
-    head: Head,
-    outcome: Outcome,
+    /// Of the attempt under way: what it goes over, and what it is to the version. They stay here, since to hand them on
+    /// costs more than to look for them.
+    pub(super) link: Option<Link>,
+    outcome: Option<Outcome>,
+    /// For the access log.
+    pub(super) trip: Trip,
 }
 
 /// Why there is none.
 #[derive(Debug)]
 enum Stop {
-    Failed(Outcome, Failure),
+    Failed(Failure),
     /// The client has.
     Gone,
     /// The ordinary path has to serve it.
     Leave,
 }
 
-/// Why there is no connection.
+/// An attempt without a response head.
 #[derive(Debug)]
-enum NoLink {
-    Failed(Failure),
-    /// The time for it ran out.
-    Late,
-    Gone,
-    Leave,
+struct Missed {
+    failure: Failure,
+    condition: Condition,
 }
 
 /// How the wait for a response head ended.
@@ -113,149 +132,158 @@ enum Waited {
 }
 
 impl Exchange<'_> {
-    /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream had closed,
-    /// and nothing can have been done twice.
-    async fn run(&mut self, client: &mut Client<'_>, choice: Choice) -> Result<Arrival, Stop> {
+    /// Makes attempts until one is the answer: more of them at the same version, or one at stable in the canary's place.
+    async fn run(&mut self, client: &mut Client<'_>, choice: Choice, stream: &StreamGuard) -> Result<Head, Stop> {
+        choice.count_request();
         let mut candidate = Candidate::new(choice);
-        let mut link = match self.pooled(&candidate.choice) {
-            Some(link) => Ok(link),
-            None => self.connect(client, &mut candidate.choice, true).await,
+        let mut retries = 0;
+        loop {
+            self.trip.attempts += 1;
+            let is_further = candidate.is_further();
+            let reached = self.reach(client, &mut candidate.choice, Connections::Any, is_further).await;
+            if matches!(reached, Err(NoLink::Leave)) && !is_further {
+                candidate.withdraw();
+                return Err(Stop::Leave);
+            }
+            if matches!(reached, Err(NoLink::Gone)) {
+                return Err(Stop::Gone);
+            }
+            let outcome = self.outcome.insert(candidate.settle());
+            let role = outcome.choice().version().role;
+            let end = self.attempt(client, reached, stream).await?;
+            let trouble = match &end {
+                Ok(head) => Trouble::Answered(head.status),
+                Err(missed) => Trouble::Missed(missed.condition),
+            };
+            let Some((next, choice)) = self.after(trouble, role, retries) else {
+                return end.map_err(|missed| Stop::Failed(missed.failure));
+            };
+            retries = if next == failure::Next::Retry { retries + 1 } else { 0 };
+            let Some(outcome) = self.outcome.take() else { return Err(Stop::Gone) };
+            let ending = match end {
+                Ok(head) => {
+                    if let Some(link) = &mut self.link {
+                        link.discard(&head, &self.request);
+                    }
+                    None
+                }
+                Err(Missed { failure, .. }) => {
+                    outcome.choice().log_failure(failure.ending, &failure.cause);
+                    Some(failure.ending)
+                }
+            };
+            self.leave_link();
+            candidate = Candidate::again(choice, outcome.superseded(ending));
+            candidate.count(next);
+            self.trip.outcome = outcome_of(next).or(self.trip.outcome);
+        }
+    }
+
+    /// What follows an attempt, and where; none when it is the answer.
+    fn after(&self, trouble: Trouble, role: Role, retries: u32) -> Option<(failure::Next, Choice)> {
+        let choice = self.outcome.as_ref()?.choice();
+        let service = choice.service();
+        let attempted = Attempted {
+            trouble,
+            role,
+            method: self.traits.method,
+            can_repeat: self.worker.ticks.now() < self.end,
+            retries,
+            has_another_endpoint: choice.has_another_endpoint(),
         };
-        if matches!(link, Err(NoLink::Leave)) {
-            candidate.withdraw();
-            return Err(Stop::Leave);
-        }
-        if matches!(link, Err(NoLink::Gone)) {
-            return Err(Stop::Gone);
-        }
-        let mut outcome = candidate.settle();
+        let retry = self.way.retry(service);
+        let next = failure::next(&service.failure, &retry, attempted, || choice.may_retry(retry.budget));
+        let choice = match next {
+            failure::Next::Done => None,
+            failure::Next::Retry => Some(choice.elsewhere()),
+            failure::Next::Rescue | failure::Next::FallBack => choice.of_stable(&self.worker.routing()),
+        };
+        choice.map(|choice| (next, choice))
+    }
+
+    /// Sends the request, and once more over a new connection if the first was a pooled one that the upstream had closed,
+    /// and nothing can have been done twice: that is nobody's failure.
+    async fn attempt(
+        &mut self,
+        client: &mut Client<'_>,
+        mut reached: Result<(), NoLink>,
+        stream: &StreamGuard,
+    ) -> Result<Result<Head, Missed>, Stop> {
         let mut is_first = true;
         loop {
-            let mut sent = match link {
-                Ok(link) => link,
-                Err(NoLink::Failed(failure)) => {
-                    // Stable answers for a canary that cannot be connected to: nothing was sent.
-                    let Some(stable) = outcome.choice().stand_in(&self.worker.routing()) else {
-                        return Err(Stop::Failed(outcome, failure));
-                    };
-                    outcome.choice().log_failure(failure.ending, &failure.cause);
-                    let mut candidate = Candidate::again(stable, outcome.superseded(Some(failure.ending)));
-                    candidate.count(failure::Next::FallBack);
-                    link = match self.pooled(&candidate.choice) {
-                        Some(link) => Ok(link),
-                        None => self.connect(client, &mut candidate.choice, true).await,
-                    };
-                    outcome = candidate.settle();
-                    if matches!(link, Err(NoLink::Leave)) {
-                        return Err(Stop::Failed(outcome, failure));
-                    }
-                    continue;
+            match reached {
+                Ok(()) => {}
+                Err(NoLink::Failed(failure)) => return Ok(Err(Missed::connection(failure))),
+                Err(NoLink::Leave) => {
+                    let failure = Failure::malformed("the version is spoken to in another way now");
+                    return Ok(Err(Missed::connection(failure)));
                 }
-                Err(NoLink::Gone | NoLink::Leave | NoLink::Late) => return Err(Stop::Gone),
-            };
-            let may_repeat = sent.is_reused && self.traits.is_idempotent;
-            outcome.sending();
-            let unanswered = match self.head(client, &mut sent, &outcome).await {
+                Err(NoLink::Gone) => return Err(Stop::Gone),
+            }
+            let waited = self.head(client, stream).await;
+            let (Some(link), Some(outcome)) = (&self.link, &mut self.outcome) else { return Err(Stop::Gone) };
+            let unanswered = match waited {
                 Waited::Answered(Ok(head)) => {
                     outcome.answered(head.status, None);
-                    return Ok(Arrival { link: sent, head, outcome });
+                    if let Some(status) = head.grpc_status(&link.bytes) {
+                        outcome.grpc_status(status);
+                    }
+                    return Ok(Ok(head));
                 }
                 Waited::Answered(Err(unanswered)) => unanswered,
-                Waited::TooLong => return Err(Stop::Failed(outcome, Failure::no_head_in_time())),
+                Waited::TooLong => {
+                    let (failure, condition) = (Failure::no_head_in_time(), Condition::Timeout);
+                    return Ok(Err(Missed { failure, condition }));
+                }
                 Waited::Gone => return Err(Stop::Gone),
             };
-            self.response = sent.into_room(self.worker);
-            self.response.clear();
+            let may_be_stale = link.is_reused && self.traits.method.is_some();
             let error = UpstreamError::Http1(unanswered.error);
             let failure = Failure::of_attempt(&error);
-            let repeats = unanswered.unsent || (may_repeat && error::is_stale_connection(&error));
+            let repeats = unanswered.unsent || (may_be_stale && error::is_stale_connection(&error));
             if !is_first || !repeats {
-                return Err(Stop::Failed(outcome, failure));
+                return Ok(Err(Missed { failure, condition: error::condition_of(&error) }));
             }
             is_first = false;
             let mut choice = outcome.choice().clone();
-            link = self.connect(client, &mut choice, false).await;
-            if matches!(link, Err(NoLink::Leave)) {
-                return Err(Stop::Failed(outcome, failure));
+            self.leave_link();
+            reached = self.reach(client, &mut choice, Connections::New, true).await;
+            let Some(mut outcome) = self.outcome.take() else { return Err(Stop::Gone) };
+            if reached.is_ok() && !choice.is_same_as(outcome.choice()) {
+                outcome = Candidate::again(choice, outcome.superseded(Some(failure.ending))).settle();
             }
-            if link.is_ok() && !choice.is_same_as(outcome.choice()) {
-                outcome.failed(failure.ending, 0);
-                outcome = Outcome::begin(choice);
-            }
+            outcome.sending();
+            self.outcome = Some(outcome);
         }
     }
 
-    /// A connection that is there, without waiting: the table that chose has been looked at just now.
-    fn pooled(&mut self, choice: &Choice) -> Option<Link> {
-        self.begin_attempt();
-        choice.pool().checkout().and_then(|lease| Link::new(lease, &mut self.response))
-    }
-
-    /// A connection to the chosen version. The table may change while one is waited for: the choice is looked at again at
-    /// the last moment, so that nothing reaches a version after its weight was taken away.
-    async fn connect(&mut self, client: &mut Client<'_>, choice: &mut Choice, is_first: bool) -> Result<Link, NoLink> {
-        self.begin_attempt();
-        loop {
-            let pooled = if is_first { choice.pool().checkout() } else { None };
-            let lease = match pooled {
-                Some(lease) => Ok(lease),
-                None => self.open(client, choice).await,
-            };
-            let routing = self.worker.routing();
-            if choice.holds_under(&routing) || matches!(lease, Err(NoLink::Gone)) {
-                return lease.and_then(|lease| Link::new(lease, &mut self.response).ok_or(NoLink::Leave));
-            }
-            lease.map(Lease::give_back).unwrap_or_default();
-            self.choose_again(choice, &routing)?;
-            self.begin_attempt();
+    /// Lets go of the link, and takes back the buffer that it read into.
+    fn leave_link(&mut self) {
+        if let Some(link) = self.link.take() {
+            self.response = link.into_room(self.worker);
+            self.response.clear();
         }
-    }
-
-    async fn open(&self, client: &mut Client<'_>, choice: &mut Choice) -> Result<Lease, NoLink> {
-        // In a box: connections are opened rarely, and every waiting task would have room for it.
-        let mut opening = Box::pin(choice.connect());
-        let opened = poll_fn(|cx| {
-            if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
-                return Poll::Ready(opened.map_err(|error| NoLink::Failed(Failure::not_connected(&error))));
-            }
-            if self.deadline.poll_passed(cx).is_ready() {
-                return Poll::Ready(Err(NoLink::Late));
-            }
-            client.poll_gone(cx).map(|()| Err(NoLink::Gone))
-        })
-        .await;
-        drop(opening);
-        if matches!(opened, Err(NoLink::Late)) {
-            choice.gave_up_connecting();
-            return Err(NoLink::Failed(Failure::no_connection_in_time()));
-        }
-        opened
-    }
-
-    /// Another choice under the table now in force. A client that was promised an id keeps it.
-    fn choose_again(&mut self, choice: &mut Choice, routing: &Rc<Routing>) -> Result<(), NoLink> {
-        let service = routing.service(0).filter(|_| routing.is_fast).ok_or(NoLink::Leave)?;
-        self.claims.sticky = self.claims.sticky.or(choice.hand_out);
-        let assignment = split::assign(service, &self.claims, || self.worker.draw());
-        let mut again = Choice::new(routing, 0, assignment).ok_or(NoLink::Leave)?;
-        again.hand_out = choice.hand_out.filter(|_| again.reason == Reason::Sticky);
-        *choice = again;
-        Ok(())
-    }
-
-    fn begin_attempt(&self) {
-        let attempt = self.worker.ticks.in_future(self.timeouts.attempt);
-        self.deadline.arm_at(attempt.min(self.end));
     }
 
     /// Sends the request and waits for the response head.
-    async fn head(&mut self, client: &mut Client<'_>, link: &mut Link, outcome: &Outcome) -> Waited {
-        let Self { worker, deadline, traits, request, answer, .. } = self;
+    async fn head(&mut self, client: &mut Client<'_>, stream: &StreamGuard) -> Waited {
+        let Self { worker, deadline, traits, way, request, answer, link, outcome, .. } = self;
+        let (Some(link), Some(outcome)) = (link, outcome) else { return Waited::Gone };
         let choice = outcome.choice();
         let hand_out = choice.service().sticky.as_ref().zip(choice.hand_out);
+        let edits = [way.edits(), Some(&*choice.version().filters)]
+            .map(|edits| edits.map(|edits| &edits.response).filter(|edits| !edits.is_empty()));
         poll_fn(|cx| {
             let closes = traits.closes || client.conn.takes_no_more();
-            let asked = Asked { by_head: traits.is_head, closes, now: worker.date.text(), hand_out };
+            let asked = Asked {
+                by_head: traits.is_head,
+                closes,
+                now: worker.date.text(),
+                hand_out,
+                scheme: traits.scheme,
+                edits,
+                id: stream.note().map(Note::id),
+            };
             if let Poll::Ready(answered) = link.poll_answer(cx, worker, request, asked, answer) {
                 traits.closes = closes;
                 return Poll::Ready(Waited::Answered(answered));
@@ -269,24 +297,31 @@ impl Exchange<'_> {
     }
 
     /// The answer as the client gets it.
-    async fn pass_on(&mut self, client: &mut Client<'_>, arrival: Arrival, stream: &StreamGuard) -> Result<(), Cut> {
-        let Arrival { link, head, outcome } = arrival;
+    async fn pass_on(&mut self, client: &mut Client<'_>, head: Head, stream: &StreamGuard) -> Result<(), Cut> {
         if head.status == 101 {
-            self.response = link.into_room(self.worker);
             let failure = Failure::malformed("101 to a request that asked for no upgrade");
-            return self.tell(client, outcome, &failure).await;
+            return self.tell(client, &failure, stream).await;
         }
-        let long = head.may_be_silent.then(|| self.worker.long_lived.enter(outcome.choice()));
+        let Self { worker, request, deadline, timeouts, answer, link, outcome, .. } = self;
+        let Some(link) = link else { return Err(Cut) };
+        if let (Some(note), Some(outcome)) = (stream.note(), &outcome) {
+            note.routed(outcome.choice(), self.trip);
+            note.told(head.status, head.reason(&link.bytes));
+        }
+
+        let is_stream = head.kind != AnswerKind::Plain;
+        let long = outcome.as_ref().filter(|_| is_stream).map(|outcome| worker.long_lived.enter(outcome.choice()));
         let mut relay = Relay {
-            worker: self.worker,
-            request: &self.request,
+            worker,
+            request,
             used: head.length,
             link,
             head,
-            silence: &self.deadline,
+            silence: deadline,
+            silence_max: timeouts.idle,
             stream,
-            outcome: Some(outcome),
-            answer: std::mem::take(&mut self.answer),
+            outcome,
+            answer,
             written: 0,
             piece: 0..0,
             end: b"",
@@ -297,14 +332,18 @@ impl Exchange<'_> {
         };
         relay.take();
         let delivered = poll_fn(|cx| relay.poll(cx, client)).await;
-        let Relay { link, answer, .. } = relay;
-        self.response = link.into_room(self.worker);
-        self.answer = answer;
+        self.leave_link();
         delivered
     }
 
     /// Says that the version failed.
-    async fn tell(&mut self, client: &mut Client<'_>, outcome: Outcome, failure: &Failure) -> Result<(), Cut> {
+    async fn tell(&mut self, client: &mut Client<'_>, failure: &Failure, stream: &StreamGuard) -> Result<(), Cut> {
+        self.leave_link();
+        let Some(outcome) = self.outcome.take() else { return Err(Cut) };
+        if let Some(note) = stream.note() {
+            note.routed(outcome.choice(), self.trip);
+            note.told(failure.status.as_u16(), Some(failure.ending.as_str().as_bytes()));
+        }
         outcome.choice().log_failure(failure.ending, &failure.cause);
         outcome.failed(failure.ending, failure.status.as_u16());
         self.traits.closes |= client.conn.takes_no_more();
@@ -317,6 +356,11 @@ impl Exchange<'_> {
         put(answer, &[b"content-type: text/plain; charset=utf-8\r\ndate: ", &self.worker.date.text(), b"\r\n"]);
         put(answer, &[REASON_HEADER.as_str().as_bytes(), b": ", failure.ending.as_str().as_bytes()]);
         put(answer, &[b"\r\ncontent-length: ", (text.len() + 1).to_string().as_bytes(), b"\r\n"]);
+        if let Some(note) = stream.note() {
+            put(answer, &[b"x-request-id: ", note.id().as_bytes(), b"\r\n"]);
+            note.sent(if self.traits.is_head { 0 } else { text.len() + 1 });
+            note.ended();
+        }
         put(answer, if self.traits.closes { &[b"connection: close\r\n\r\n"] } else { &[b"\r\n"] });
         if !self.traits.is_head {
             put(answer, &[text.as_bytes(), b"\n"]);
@@ -330,8 +374,14 @@ impl Exchange<'_> {
                     Poll::Pending => return Poll::Pending,
                 }
             }
-            Poll::Ready(Ok(()))
+            client.poll_flush(cx).map_err(|_| Cut)
         })
         .await
+    }
+}
+
+impl Missed {
+    fn connection(failure: Failure) -> Self {
+        Self { failure, condition: Condition::ConnectFailure }
     }
 }

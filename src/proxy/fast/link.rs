@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use super::{
     super::{
-        http1::{Connection, Error, HEAD_MAX, INFORMATIONAL_MAX, Malformed, may_end_after},
+        http1::{Connection, Decoder, Error, HEAD_MAX, INFORMATIONAL_MAX, Malformed, may_end_after},
         pool::{Lease, Pool},
         worker::Worker,
     },
@@ -104,7 +104,7 @@ impl Link {
             if self.bytes.is_empty() || (before > 0 && !may_end_after(&self.bytes, before)) {
                 break;
             }
-            let Some(head) = response::rewrite(&self.bytes, asked, answer)? else { break };
+            let Some(head) = response::rewrite(&mut self.bytes, asked, answer)? else { break };
             self.looked_at = 0;
             if head.status == 101 || head.status >= 200 {
                 return Ok(Some(head));
@@ -178,6 +178,13 @@ impl Link {
         {
             self.pool.put_back(connection);
         }
+    }
+
+    /// Nobody wants the rest of the response: if it is all there already, the connection may serve another request.
+    pub(super) fn discard(&mut self, head: &Head, request: &[u8]) {
+        let there = self.bytes.len() - head.length;
+        let is_whole = matches!(head.body, Decoder::Length(length) if usize::try_from(length) == Ok(there));
+        self.give_back(is_whole && head.keeps_alive, request);
     }
 
     /// Closes the connection.

@@ -4,6 +4,7 @@ use std::{
     io::Write as _,
     ops::Range,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use super::{
@@ -11,14 +12,16 @@ use super::{
         connection::StreamGuard,
         deadline::Deadline,
         error::Causes,
+        headers::AnswerKind,
         http1::{self, Chunk, Decoder},
         long::Long,
-        outcome::Outcome,
+        outcome::{GRPC_STATUS, Outcome},
         worker::Worker,
     },
     client::Client,
     link::Link,
     response::Head,
+    scan,
 };
 use crate::measure::slot::Ending;
 
@@ -33,15 +36,17 @@ pub(super) struct Cut;
 #[derive(Debug)]
 pub(super) struct Relay<'r> {
     pub(super) worker: &'r Worker,
-    pub(super) link: Link,
+    pub(super) link: &'r mut Link,
     pub(super) request: &'r [u8],
     pub(super) head: Head,
     /// Its silence is measured by this.
     pub(super) silence: &'r Deadline,
+    /// How long it may last.
+    pub(super) silence_max: Duration,
     pub(super) stream: &'r StreamGuard,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: &'r mut Option<Outcome>,
     /// What is to be written from here: the client's head, and small pieces.
-    pub(super) answer: Vec<u8>,
+    pub(super) answer: &'r mut Vec<u8>,
     pub(super) written: usize,
     /// What is to be written of the link's bytes, behind the answer.
     pub(super) piece: Range<usize>,
@@ -95,7 +100,7 @@ impl Relay<'_> {
             self.piece.start += of_piece;
             self.end = &self.end[written - of_answer - of_piece..];
         }
-        Poll::Ready(Ok(()))
+        client.poll_flush(cx).map_err(|_| Cut)
     }
 
     /// Reads what comes next of the body, and makes it ready to be written.
@@ -131,15 +136,13 @@ impl Relay<'_> {
     /// Whether the upstream, which is waited for, has sent nothing for too long.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
         self.stream.waits_for_upstream(true);
-        if !self.silence.is_armed()
-            && let Some(outcome) = &self.outcome
-        {
-            self.silence.arm(outcome.choice().service().timeouts.idle);
+        if !self.silence.is_armed() {
+            self.silence.arm(self.silence_max);
         }
         if self.silence.poll_passed(cx).is_pending() {
             return false;
         }
-        if let Some(outcome) = self.outcome.take_if(|_| self.head.may_be_silent) {
+        if let Some(outcome) = self.outcome.take_if(|_| self.head.kind != AnswerKind::Plain) {
             outcome.delivered();
         }
         self.fail("the response body stood still for too long");
@@ -153,6 +156,9 @@ impl Relay<'_> {
                 Ok(Chunk::Piece { skip, length }) => {
                     let start = self.used + skip;
                     self.used = start + length;
+                    if let Some(note) = self.stream.note() {
+                        note.sent(length);
+                    }
                     if length <= COPIED_MAX {
                         self.copy(start..self.used);
                         continue;
@@ -166,7 +172,11 @@ impl Relay<'_> {
                     }
                 }
                 // Nobody said that he would take trailers.
-                Ok(Chunk::Trailers { skip, length }) => self.used += skip + length,
+                Ok(Chunk::Trailers { skip, length }) => {
+                    let start = self.used + skip;
+                    self.used = start + length;
+                    self.look_at_trailers(start..start + length);
+                }
                 Ok(Chunk::End { skip }) => self.used += skip,
                 Ok(Chunk::More { skip }) => {
                     self.used += skip;
@@ -179,6 +189,19 @@ impl Relay<'_> {
             }
         }
         self.end();
+    }
+
+    /// Of a gRPC answer they say how the call ended.
+    fn look_at_trailers(&mut self, trailers: Range<usize>) {
+        if self.head.kind != AnswerKind::Grpc {
+            return;
+        }
+        let trailers = &mut self.link.bytes[trailers];
+        trailers.make_ascii_lowercase();
+        let status = scan::fields(trailers).find(|(name, _)| *name == GRPC_STATUS.as_bytes());
+        if let (Some(outcome), Some((_, status))) = (&mut *self.outcome, status) {
+            outcome.grpc_status(status);
+        }
     }
 
     /// Copies a piece behind what is written from the answer.
@@ -203,6 +226,9 @@ impl Relay<'_> {
             self.answer.extend_from_slice(b"0\r\n\r\n");
         }
         self.is_whole = true;
+        if let Some(note) = self.stream.note() {
+            note.ended();
+        }
         if let Some(outcome) = self.outcome.take() {
             outcome.delivered();
         }

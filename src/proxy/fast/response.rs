@@ -1,23 +1,27 @@
 //! A response head in, the head for the client out, without a map of its fields. Frames a body exactly as the ordinary
 //! path does (RFC 9112 6.3), and refuses what it refuses.
 
-use std::{io::Write as _, mem::MaybeUninit};
+use std::io::Write as _;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 use super::{
     super::{
-        cookie, date, headers,
+        access::REQUEST_ID,
+        cookie, date, edit,
+        error::REASON_HEADER,
+        headers,
         http1::{self, Decoder, Malformed},
     },
-    field::{self, Part, put},
+    field::{self, Part},
+    scan::{self, Field, Passage, Step, Value, line_end, put, write_own},
 };
 use crate::engine::{
-    filter::Scheme,
+    filter::{HeaderEdits, Scheme},
     sticky::{StickyId, StickyRule},
 };
 
-/// Most fields of a head, all on the stack while it is parsed; as in the ordinary path.
+/// Most fields of a head; as in the ordinary path.
 const FIELDS_MAX: usize = 100;
 
 /// What the request and its routing say about the answer.
@@ -31,6 +35,19 @@ pub(super) struct Asked<'r> {
     pub(super) now: date::Text,
     /// A new client's id, to be handed out.
     pub(super) hand_out: Option<(&'r StickyRule, StickyId)>,
+    /// How the client came in.
+    pub(super) scheme: Scheme,
+    /// What is changed, one after the other.
+    pub(super) edits: [Option<&'r HeaderEdits>; 2],
+    /// The request's id, where it has one.
+    pub(super) id: Option<&'r HeaderValue>,
+}
+
+impl Asked<'_> {
+    fn replaces(&self, name: &[u8]) -> bool {
+        let is_said = self.id.is_some() && name == REQUEST_ID.as_str().as_bytes();
+        is_said || self.edits.iter().flatten().any(|edits| edit::replaces(edits, name))
+    }
 }
 
 /// A response head that was whole.
@@ -44,31 +61,44 @@ pub(super) struct Head {
     pub(super) chunks: bool,
     /// The upstream's connection may serve another request.
     pub(super) keeps_alive: bool,
-    /// A stream that may say nothing for as long as nothing happens.
-    pub(super) may_be_silent: bool,
+    pub(super) kind: headers::AnswerKind,
+    grpc_status: Option<Value>,
+    reason: Option<Value>,
+}
+
+impl Head {
+    /// The reason that another proxy of ours gives, if it made the answer.
+    pub(super) fn reason<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        self.reason.map(|reason| reason.of(bytes))
+    }
+
+    /// How the call ended, if the head of a gRPC answer says that.
+    pub(super) fn grpc_status<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        self.grpc_status.filter(|_| self.kind == headers::AnswerKind::Grpc).map(|status| status.of(bytes))
+    }
 }
 
 /// Reads the head at the front of `bytes` and writes the client's into `out`, in place of what is there. None while it is
-/// not whole.
-pub(super) fn rewrite(bytes: &[u8], asked: Asked<'_>, out: &mut Vec<u8>) -> Result<Option<Head>, Malformed> {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut parsed = httparse::Response::new(&mut []);
-    let Some(length) = http1::split_head(bytes, &mut parsed, &mut fields)? else { return Ok(None) };
-    let status = StatusCode::from_u16(parsed.code.unwrap_or_default())
-        .map_err(|_| Malformed::new("the status is out of range"))?;
+/// not whole. The names of its fields are left in lower case.
+pub(super) fn rewrite(bytes: &mut [u8], asked: Asked<'_>, out: &mut Vec<u8>) -> Result<Option<Head>, Malformed> {
+    let Some(line) = status_line(bytes)? else { return Ok(None) };
+    let status = StatusCode::from_u16(line.status).map_err(|_| Malformed::new("the status is out of range"))?;
     out.clear();
     write_status(status, out);
-    let fields = &*parsed.headers;
     let can_chunk = !asked.by_head && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let start = out.len();
-    let mut facts = Facts::all(bytes, fields, can_chunk, out);
+    let Some((mut facts, length)) = pass_fields(bytes, line.length, can_chunk, out, |name| asked.replaces(name))?
+    else {
+        return Ok(None);
+    };
     if facts.nominates {
         out.truncate(start);
-        let others: Vec<_> = fields.iter().filter(|field| !is_nominated(field.name, fields)).copied().collect();
-        let _same = Facts::all(bytes, &others, can_chunk, out);
+        let said = bytes[line.length..length].to_vec();
+        pass_fields(bytes, line.length, can_chunk, out, |name| asked.replaces(name) || is_nominated(name, &said))?;
     }
-    let (body, keeps_alive) = facts.frame(fields, status, parsed.version != Some(0), asked.by_head)?;
-    let framed = Framed { status, facts: &facts, asked, body: &body, can_chunk };
+    let fields = &bytes[line.length..length];
+    let (body, keeps_alive) = facts.frame(bytes, fields, status, line.is_http_11, asked.by_head)?;
+    let framed = Framed { status, facts: &facts, bytes, asked, body: &body, can_chunk };
     framed.write_end(out);
     Ok(Some(Head {
         length,
@@ -76,16 +106,118 @@ pub(super) fn rewrite(bytes: &[u8], asked: Asked<'_>, out: &mut Vec<u8>) -> Resu
         chunks: !matches!(body, Decoder::Length(_)),
         body,
         keeps_alive,
-        may_be_silent: facts.may_be_silent,
+        kind: facts.kind.unwrap_or(headers::AnswerKind::Plain),
+        grpc_status: facts.grpc_status,
+        reason: facts.reason,
     }))
+}
+
+/// The first line of an answer. Its reason phrase says nothing (RFC 9112 4).
+struct StatusLine {
+    length: usize,
+    status: u16,
+    is_http_11: bool,
+}
+
+/// Reads the first line. None while it is not whole.
+fn status_line(bytes: &[u8]) -> Result<Option<StatusLine>, Malformed> {
+    const START: &[u8] = b"HTTP/1.";
+    let malformed = Malformed::new("no HTTP/1 status line");
+    let Some(&[minor, b' ', hundreds, tens, ones, behind]) =
+        bytes.strip_prefix(START).and_then(|rest| rest.first_chunk::<6>())
+    else {
+        let pattern = |at: usize, byte: u8| match at {
+            0..7 => byte == START[at],
+            7 => matches!(byte, b'0' | b'1'),
+            8 => byte == b' ',
+            _ => byte.is_ascii_digit(),
+        };
+        let is_start = bytes.len() < 13 && bytes.iter().enumerate().all(|(at, &byte)| pattern(at, byte));
+        return if is_start { Ok(None) } else { Err(malformed) };
+    };
+    let code = [hundreds, tens, ones];
+    if !matches!(minor, b'0' | b'1') || !code.iter().all(u8::is_ascii_digit) {
+        return Err(malformed);
+    }
+    let status = code.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    let at = match behind {
+        b' ' => scan::text_end(bytes, 13),
+        b'\r' | b'\n' => Some(12),
+        _ => return Err(malformed),
+    };
+    let Some(at) = at else { return Ok(None) };
+    match line_end(bytes, at) {
+        Ok(length) => Ok(Some(StatusLine { length, status, is_http_11: minor == b'1' })),
+        Err(Step::Partial) => Ok(None),
+        Err(_) => Err(Malformed::new("malformed header fields")),
+    }
+}
+
+/// Looks at every field from `at` on, and writes those that pass as they are, without the hidden ones. Also says how long
+/// the head is. None while it is not whole.
+fn pass_fields(
+    bytes: &mut [u8],
+    mut at: usize,
+    can_chunk: bool,
+    out: &mut Vec<u8>,
+    is_hidden: impl Fn(&[u8]) -> bool,
+) -> Result<Option<(Facts, usize)>, Malformed> {
+    let first = at;
+    let mut facts = Facts::default();
+    let mut passage = Passage::new(at);
+    let mut count = 0;
+    loop {
+        let field = match scan::step(bytes, at) {
+            Step::Field(field) => field,
+            Step::End(length) => {
+                passage.end(out, bytes, at);
+                if let Some(place) = facts.trailer_at {
+                    drop(out.splice(place..place, trailer_names(&bytes[first..length])));
+                }
+                return Ok(Some((facts, length)));
+            }
+            Step::Partial => return Ok(None),
+            Step::Malformed => return Err(Malformed::new("malformed header fields")),
+        };
+        at = field.end();
+        count += 1;
+        if count > FIELDS_MAX {
+            return Err(Malformed::new("too many header fields"));
+        }
+        let name = field.name(bytes);
+        let part = field::part_of(name);
+        if is_hidden(name) {
+            passage.leave(out, bytes, field);
+            continue;
+        }
+        if part != Part::Field {
+            facts.note(part, bytes, field);
+        }
+        match part {
+            Part::Field
+            | Part::Host
+            | Part::Cookie
+            | Part::Claim
+            | Part::Kind
+            | Part::Caching
+            | Part::CallEnd
+            | Part::Date => {
+                passage.pass(out, bytes, field);
+            }
+            _ => passage.leave(out, bytes, field),
+        }
+        if part == Part::Trailer && can_chunk && facts.trailer_at.is_none() {
+            facts.trailer_at = Some(out.len());
+        }
+    }
 }
 
 /// What the fields of a head say together.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is what one field says, independent of the others")]
-struct Facts<'b> {
+struct Facts {
     lengths: usize,
-    first_length: &'b [u8],
+    first_length: Option<Value>,
     /// The length, where one is said.
     length: Option<u64>,
     codings: usize,
@@ -94,39 +226,23 @@ struct Facts<'b> {
     keeps_alive: bool,
     /// `Connection` names fields that are about this hop.
     nominates: bool,
-    kinds: usize,
-    may_be_silent: bool,
+    kind: Option<headers::AnswerKind>,
+    grpc_status: Option<Value>,
+    reason: Option<Value>,
     is_shared: bool,
+    /// Where in what is written the names of trailers belong.
+    trailer_at: Option<usize>,
     tells_time: bool,
 }
 
-impl<'b> Facts<'b> {
-    /// Looks at every field, and writes those that pass as they are.
-    fn all(bytes: &[u8], fields: &[httparse::Header<'b>], can_chunk: bool, out: &mut Vec<u8>) -> Self {
-        let mut facts = Self::default();
-        let mut has_trailer = false;
-        for field in fields {
-            let start = out.len();
-            let part = field::write(out, bytes, field);
-            if part == Part::Field {
-                continue;
-            }
-            facts.note(part, field.value);
-            let passes =
-                matches!(part, Part::Host | Part::Cookie | Part::Claim | Part::Kind | Part::Caching | Part::Date);
-            if !passes {
-                out.truncate(start);
-            }
-            if part == Part::Trailer && can_chunk && !std::mem::replace(&mut has_trailer, true) {
-                write_trailer_names(fields, out);
-            }
-        }
-        facts
-    }
-
-    fn note(&mut self, part: Part, value: &'b [u8]) {
+impl Facts {
+    fn note(&mut self, part: Part, bytes: &[u8], field: Field) {
+        let value = field.value().of(bytes);
         match part {
-            Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Claim | Part::Trailer => {}
+            Part::Claim if field.name(bytes) == REASON_HEADER.as_str().as_bytes() => {
+                self.reason.get_or_insert(field.value());
+            }
+            Part::Field | Part::Hop | Part::Settle | Part::Host | Part::Cookie | Part::Trailer | Part::Claim => {}
             Part::Connection => {
                 for option in tokens(value) {
                     if option.eq_ignore_ascii_case(b"close") {
@@ -143,16 +259,14 @@ impl<'b> Facts<'b> {
                 self.is_chunked = self.codings == 1 && value.eq_ignore_ascii_case(b"chunked");
             }
             Part::Length => {
-                if self.lengths == 0 {
-                    self.first_length = value;
-                }
+                self.first_length.get_or_insert(field.value());
                 self.lengths += 1;
             }
             Part::Kind => {
-                if self.kinds == 0 {
-                    self.may_be_silent = headers::AnswerKind::of_type(value) != headers::AnswerKind::Plain;
-                }
-                self.kinds += 1;
+                self.kind.get_or_insert_with(|| headers::AnswerKind::of_type(value));
+            }
+            Part::CallEnd => {
+                self.grpc_status.get_or_insert(field.value());
             }
             Part::Date => self.tells_time = true,
             Part::Caching => self.is_shared |= cookie::is_for_shared_caches(value),
@@ -162,13 +276,14 @@ impl<'b> Facts<'b> {
     /// How the body is delimited, and whether the connection goes on after it (RFC 9112 6.3, 9.3).
     fn frame(
         &mut self,
-        fields: &[httparse::Header<'_>],
+        bytes: &[u8],
+        fields: &[u8],
         status: StatusCode,
         is_http_11: bool,
         by_head: bool,
     ) -> Result<(Decoder, bool), Malformed> {
         if self.lengths > 0 {
-            self.length = Some(self.one_length(fields)?);
+            self.length = Some(self.one_length(bytes, fields)?);
         }
         let keeps_alive = !self.closes && (is_http_11 || self.keeps_alive);
         if status.is_informational() || status == StatusCode::NO_CONTENT {
@@ -191,17 +306,21 @@ impl<'b> Facts<'b> {
     }
 
     /// The length: digits, and the same wherever it is repeated (RFC 9110 8.6).
-    fn one_length(&self, fields: &[httparse::Header<'_>]) -> Result<u64, Malformed> {
+    fn one_length(&self, bytes: &[u8], fields: &[u8]) -> Result<u64, Malformed> {
         let malformed = Malformed::new("malformed Content-Length");
         if self.lengths == 1
-            && let Some(length) = http1::digits(self.first_length)
+            && let Some(length) = self.said_length(bytes).and_then(http1::digits)
         {
             return Ok(length);
         }
-        let lengths = fields.iter().filter(|field| is_named(field, "content-length"));
-        let mut all = lengths.flat_map(|field| tokens(field.value)).map(http1::digits);
+        let mut all = named(fields, b"content-length").flat_map(tokens).map(http1::digits);
         let first = all.next().flatten().ok_or(malformed)?;
         if all.all(|other| other == Some(first)) { Ok(first) } else { Err(malformed) }
+    }
+
+    /// The length as it was said first.
+    fn said_length<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        self.first_length.map(|length| length.of(bytes))
     }
 }
 
@@ -217,7 +336,9 @@ fn write_status(status: StatusCode, out: &mut Vec<u8>) {
 /// What the head says last.
 struct Framed<'w> {
     status: StatusCode,
-    facts: &'w Facts<'w>,
+    facts: &'w Facts,
+    /// The head that came.
+    bytes: &'w [u8],
     asked: Asked<'w>,
     body: &'w Decoder,
     can_chunk: bool,
@@ -226,11 +347,17 @@ struct Framed<'w> {
 impl Framed<'_> {
     fn write_end(&self, out: &mut Vec<u8>) {
         self.framing(out);
+        if let Some(id) = self.asked.id {
+            put(out, &[b"x-request-id: ", id.as_bytes(), b"\r\n"]);
+        }
         if !self.facts.tells_time {
             put(out, &[b"date: ", &self.asked.now, b"\r\n"]);
         }
+        if self.asked.edits != [None; 2] {
+            write_own(self.asked.edits.into_iter().flatten(), out);
+        }
         if let Some((rule, id)) = self.asked.hand_out.filter(|_| !self.facts.is_shared)
-            && let Some(cookie) = cookie::to_hand_out(rule, id, Scheme::Http)
+            && let Some(cookie) = cookie::to_hand_out(rule, id, self.asked.scheme)
         {
             put(out, &[b"set-cookie: ", cookie.as_bytes(), b"\r\n"]);
         }
@@ -239,13 +366,13 @@ impl Framed<'_> {
 
     fn framing(&self, out: &mut Vec<u8>) {
         // Said as it came where it was said once; what was said twice is said once.
-        let said = |out: &mut Vec<u8>| match self.facts.length {
-            Some(_) if self.facts.lengths == 1 && http1::digits(self.facts.first_length).is_some() => {
-                put(out, &[b"content-length: ", self.facts.first_length, b"\r\n"]);
+        let said = |out: &mut Vec<u8>| match (self.facts.length, self.facts.said_length(self.bytes)) {
+            (Some(_), Some(said)) if self.facts.lengths == 1 && http1::digits(said).is_some() => {
+                put(out, &[b"content-length: ", said, b"\r\n"]);
             }
             // Writing to a Vec does not fail.
-            Some(length) => drop(write!(out, "content-length: {length}\r\n")),
-            None => {}
+            (Some(length), _) => drop(write!(out, "content-length: {length}\r\n")),
+            (None, _) => {}
         };
         match self.body {
             // A length beside a coding was a lie, and of an answer without content it says nothing.
@@ -262,26 +389,23 @@ impl Framed<'_> {
     }
 }
 
-/// Whether `Connection` names this field, which then was for the proxy alone. Framing is beyond its reach.
-fn is_nominated(name: &str, fields: &[httparse::Header<'_>]) -> bool {
-    if name.eq_ignore_ascii_case("host") || name.eq_ignore_ascii_case("content-length") {
+/// Whether `Connection` among these fields names this one, which then was for the proxy alone. Framing is beyond its reach.
+fn is_nominated(name: &[u8], fields: &[u8]) -> bool {
+    if name == b"host" || name == b"content-length" {
         return false;
     }
-    let connections = fields.iter().filter(|field| is_named(field, "connection"));
-    connections.flat_map(|field| tokens(field.value)).any(|token| token.eq_ignore_ascii_case(name.as_bytes()))
+    named(fields, b"connection").flat_map(tokens).any(|token| token.eq_ignore_ascii_case(name))
 }
 
-/// All that is announced, in one field.
-fn write_trailer_names(fields: &[httparse::Header<'_>], out: &mut Vec<u8>) {
-    let announced = fields.iter().filter(|field| is_named(field, "trailer"));
-    for (nth, field) in announced.enumerate() {
-        put(out, &[if nth == 0 { b"trailer: " } else { b", " }, field.value]);
-    }
-    put(out, &[b"\r\n"]);
+/// All trailers that are announced, in one field.
+fn trailer_names(fields: &[u8]) -> Vec<u8> {
+    let announced: Vec<_> = named(fields, b"trailer").collect();
+    [b"trailer: ", &announced.join(&b", "[..])[..], b"\r\n"].concat()
 }
 
-fn is_named(field: &httparse::Header<'_>, name: &str) -> bool {
-    field.name.eq_ignore_ascii_case(name)
+/// The values of the fields of this name.
+fn named<'f>(fields: &'f [u8], name: &'f [u8]) -> impl Iterator<Item = &'f [u8]> {
+    scan::fields(fields).filter(move |field| field.0 == name).map(|(_, value)| value)
 }
 
 fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use http::HeaderMap;
+
 /// Room for a request or a response of usual size.
 pub(super) const SMALL: usize = 16 * 1024;
 /// Room to read large bodies with few system calls.
@@ -17,6 +19,8 @@ const LARGE_KEPT: usize = 4;
 pub(super) struct Desk {
     /// What came from the client and was not used.
     pub(super) inbox: Vec<u8>,
+    /// Of the request, the fields that rules look at.
+    pub(super) fields: HeaderMap,
     /// For the upstream.
     pub(super) request: Vec<u8>,
     /// What came from the upstream and was not used.
@@ -36,7 +40,13 @@ impl Spare {
     pub(super) fn take(&self) -> Desk {
         let new = || Vec::with_capacity(SMALL);
         let desk = self.desks.borrow_mut().pop();
-        desk.unwrap_or_else(|| Desk { inbox: new(), request: new(), response: new(), answer: new() })
+        desk.unwrap_or_else(|| Desk {
+            inbox: new(),
+            fields: HeaderMap::new(),
+            request: new(),
+            response: new(),
+            answer: new(),
+        })
     }
 
     /// Keeps buffers that are no longer needed, unless there are enough or one has grown.

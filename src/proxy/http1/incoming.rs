@@ -39,7 +39,7 @@ pub(in crate::proxy) struct Incoming {
 
 #[derive(Debug)]
 struct Link {
-    reader: Reader,
+    reader: Box<Reader>,
     request: Request,
 }
 
@@ -48,7 +48,7 @@ struct Link {
 enum Request {
     /// The socket is kept open for writing even if nothing more is written: to some servers its end is the client's.
     Held {
-        writer: Writer,
+        writer: Box<Writer>,
         is_whole: bool,
     },
     OnTheSide(Aside),
@@ -63,7 +63,7 @@ struct Aside {
 
 #[derive(Debug, Default)]
 struct Shared {
-    written: RefCell<Option<Writer>>,
+    written: RefCell<Option<Box<Writer>>>,
     /// The request's body failed.
     failed: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
@@ -76,7 +76,7 @@ impl Drop for Aside {
 }
 
 impl Incoming {
-    pub(super) fn over(reader: Reader, upload: Upload, sending: &Sending, head: Head) -> Response<Self> {
+    pub(super) fn over(reader: Box<Reader>, upload: Upload, sending: &Sending, head: Head) -> Response<Self> {
         let request = match sending {
             Sending::Done => Request::Held { writer: upload.into_writer(), is_whole: true },
             Sending::Failed(_) => Request::Held { writer: upload.into_writer(), is_whole: false },

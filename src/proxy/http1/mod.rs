@@ -22,7 +22,7 @@ mod tests;
 pub(super) use decode::{Chunk, Decoder};
 pub(super) use incoming::{Incoming, Tunnel};
 use request::Upload;
-pub(super) use response::{digits, split_head};
+pub(super) use response::digits;
 
 use super::{
     body::RequestBody,
@@ -76,11 +76,11 @@ pub(super) struct Unanswered {
     pub(super) unsent: Option<RequestBody>,
 }
 
-/// An open connection with nothing under way. Dropping it closes it.
+/// An open connection with nothing under way. Dropping it closes it. In boxes, as it is handed on several times a request.
 #[derive(Debug)]
 pub(super) struct Connection {
-    reader: Reader,
-    writer: Writer,
+    reader: Box<Reader>,
+    writer: Box<Writer>,
 }
 
 /// The half to write to, and room for heads and chunk lines to be used again.
@@ -115,15 +115,15 @@ impl Connection {
     /// `open` is kept for as long as the connection is open.
     pub(super) fn new(stream: Socket, open: Option<Open>) -> Self {
         let (socket, write) = stream.into_split();
-        let reader = Reader {
+        let reader = Box::new(Reader {
             socket,
             bytes: BytesMut::new(),
             read_size: READ_MIN,
             looked_at: 0,
             places: Vec::new(),
             _open: open,
-        };
-        Self { reader, writer: Writer { socket: write, lines: Vec::new() } }
+        });
+        Self { reader, writer: Box::new(Writer { socket: write, lines: Vec::new() }) }
     }
 
     /// Whether the upstream left the connection open and has sent nothing that it was not asked for, as far as the last

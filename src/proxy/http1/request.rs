@@ -29,7 +29,7 @@ enum Framing {
 /// A request that is being written.
 #[derive(Debug)]
 pub(super) struct Upload {
-    writer: Writer,
+    writer: Box<Writer>,
     /// How much of the writer's lines has been written.
     lines_written: usize,
     piece: Bytes,
@@ -51,7 +51,7 @@ enum Stage {
 }
 
 impl Upload {
-    pub(super) fn new(mut writer: Writer, request: RequestHead<'_>, body: RequestBody) -> Self {
+    pub(super) fn new(mut writer: Box<Writer>, request: RequestHead<'_>, body: RequestBody) -> Self {
         let framing = framing(request.head, &body);
         writer.lines.clear();
         write_head(&mut writer.lines, request, framing);
@@ -81,7 +81,8 @@ impl Upload {
     }
 
     /// The half to write to, once all has been written.
-    pub(super) fn into_writer(self) -> Writer {
+    #[expect(clippy::unnecessary_box_returns, reason = "it came in that box")]
+    pub(super) fn into_writer(self) -> Box<Writer> {
         self.writer
     }
 

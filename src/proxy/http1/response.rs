@@ -71,7 +71,7 @@ struct StatusLine {
 }
 
 /// Splits a head into its fields; none when it is not whole yet, else how long it is.
-pub(in crate::proxy) fn split_head<'h, 'b>(
+fn split_head<'h, 'b>(
     bytes: &'b [u8],
     head: &mut httparse::Response<'h, 'b>,
     fields: &'h mut [MaybeUninit<httparse::Header<'b>>],

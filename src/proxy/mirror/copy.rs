@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     io,
+    pin::pin,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -54,7 +55,7 @@ impl Sending {
     pub(super) async fn run(mut self) {
         let deadline = Deadline::new(&self.worker.ticks);
         deadline.arm(COPY_MAX);
-        let answered = Ticks::until(&deadline, self.exchange()).await.unwrap_or(Err(CopyEnd::TimedOut));
+        let answered = Ticks::until(&deadline, pin!(self.exchange())).await.unwrap_or(Err(CopyEnd::TimedOut));
         let slot = self.target.choice.slot();
         let (end, status) = match &answered {
             Ok((response, _)) => (CopyEnd::Answered, response.status().as_u16()),
@@ -67,7 +68,7 @@ impl Sending {
         let Ok((response, latency)) = answered else { return };
         self.original.copy_answered(&self.target.choice, Answer { status, latency: Some(latency) });
         // The answer may be longer, or never end: what was wanted of it is known.
-        Ticks::until(&deadline, throw_away(response.into_body())).await;
+        Ticks::until(&deadline, pin!(throw_away(response.into_body()))).await;
     }
 
     /// The response head, and how long it took. A connection that the upstream was just closing is nobody's failure, and

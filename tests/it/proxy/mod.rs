@@ -19,5 +19,6 @@ mod rig;
 mod routing;
 mod shutdown;
 mod splitting;
+mod tables;
 mod tls;
 mod upgrades;

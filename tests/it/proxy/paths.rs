@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     cases::{ASKED, TOLD, Then},
-    rig::{Rig, eventually, limits, listener, scripted, service, soon},
+    rig::{Rig, eventually, limits, listener, nobody, scripted, service, soon},
 };
 
 /// Ends the connection behind a case, so that nothing has to be waited for.
@@ -29,27 +29,29 @@ const SILENCE: Duration = Duration::from_millis(1_500);
 const AT_ONCE: usize = 12;
 
 /// A message: its first line, its fields by name, and its body as far as it came.
-type Message = (String, Vec<String>, String, bool);
+pub type Message = (String, Vec<String>, String, bool);
 
 /// What one path made of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
-    client: Vec<Message>,
-    upstream: Vec<Message>,
+pub struct Seen {
+    pub client: Vec<Message>,
+    pub upstream: Vec<Message>,
     endings: Vec<u64>,
     refused: Vec<u64>,
 }
 
-/// A case: what the client sends, and what the upstream answers to anything but the last request.
-#[derive(Debug, Clone)]
-struct Case {
-    name: String,
-    asked: Vec<u8>,
-    told: Option<(Vec<u8>, Then)>,
+/// A case: what the client sends, what an upstream answers to anything but the last request, and under which table.
+#[derive(Debug, Clone, Default)]
+pub struct Case {
+    pub name: String,
+    pub asked: Vec<u8>,
+    pub told: Option<(Vec<u8>, Then)>,
+    /// A file, in which `V1` and `V2` are upstreams and nobody listens at `NOBODY`. Then only `V2` answers with `told`.
+    pub file: Option<String>,
 }
 
 /// `{x*3}` is `xxx`.
-fn expand(text: &str) -> Vec<u8> {
+pub fn expand(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while let Some((before, (part, after))) =
@@ -136,11 +138,17 @@ fn answers(mut bytes: &[u8]) -> Vec<Message> {
 }
 
 /// Reads requests and answers them.
-async fn upstream(mut stream: TcpStream, told: Option<(Vec<u8>, Then)>, seen: Arc<Mutex<Vec<Message>>>) {
+async fn upstream(
+    name: &'static str,
+    mut stream: TcpStream,
+    told: Option<(Vec<u8>, Then)>,
+    seen: Arc<Mutex<Vec<Message>>>,
+) {
     let mut bytes = Vec::new();
     loop {
-        let Some(request) = next_request(&mut stream, &mut bytes).await else { return };
+        let Some(mut request) = next_request(&mut stream, &mut bytes).await else { return };
         let (first, is_last) = (request.0.clone(), request.0.contains(" /last "));
+        request.0 = format!("{name}: {first}");
         seen.lock().unwrap().push(request);
         let (answer, then) = match &told {
             Some(told) if !is_last => told.clone(),
@@ -189,25 +197,45 @@ async fn next_request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Mes
 /// Runs a case over one path. Also says how many requests the fast path served.
 async fn over(fast_path: bool, case: &Case) -> (Seen, u64) {
     let seen = Arc::<Mutex<Vec<Message>>>::default();
-    let (told, kept) = (case.told.clone(), Arc::clone(&seen));
-    let address = scripted(move |_, stream| upstream(stream, told.clone(), Arc::clone(&kept))).await;
+    let start = |name: &'static str, told: Option<(Vec<u8>, Then)>| {
+        let kept = Arc::clone(&seen);
+        scripted(move |_, stream| upstream(name, stream, told.clone(), Arc::clone(&kept)))
+    };
+    let is_told = case.file.is_none();
+    let v1 = start("v1", case.told.clone().filter(|_| is_told)).await;
+    let v2 = start("v2", case.told.clone()).await;
     let limits =
         serin::proxy::Limits { header_timeout: SILENCE, body_timeout: SILENCE, idle_timeout: SILENCE, ..limits() };
-    let rig = Rig::with_settings(service(address, address), ListenerSettings { limits, fast_path, ..listener() });
+    let mut rig = Rig::with_settings(service(v1, v2), ListenerSettings { limits, fast_path, ..listener() });
+    if let Some(file) = &case.file {
+        let places = [("V1", v1), ("V2", v2), ("NOBODY", nobody().await)];
+        rig.publish_file(&places.iter().fold(file.clone(), |file, (name, at)| file.replace(name, &at.to_string())));
+    }
     let mut client = rig.connect().await;
     // It may end the connection before it has read all.
     let _sent = client.write_all(&[&case.asked, LAST].concat()).await;
     let mut got = Vec::new();
     let _reset = soon(client.read_to_end(&mut got)).await;
-    let count = |ending: Ending| rig.endings("v1", ending);
+    let count = |ending: Ending| rig.endings("v1", ending) + 1_000 * rig.endings("v2", ending);
+    let all =
+        || rig.hub.slots().iter().flat_map(|slot| Ending::ALL.map(|of| slot.ending_total(of as usize))).sum::<u64>();
     let started = || rig.hub.slots().iter().map(|slot| slot.started_total()).sum::<u64>();
-    eventually("all ended", || Ending::ALL.map(count).iter().sum::<u64>() == started()).await;
+    eventually("all ended", || all() >= started()).await;
     let served = rig.hub.fast_path_total(FastPathOutcome::Served);
     let mut upstream = seen.lock().unwrap().clone();
     for (_, fields, ..) in &mut upstream {
         // A client of HTTP/1.0 may name no host.
         for field in fields {
-            *field = field.replace(&address.to_string(), "upstream");
+            *field = field.replace(&v1.to_string(), "upstream").replace(&v2.to_string(), "upstream");
+        }
+    }
+    let mut client = answers(&got);
+    for (_, fields, ..) in &mut client {
+        // Ids that are handed out are random.
+        for field in fields {
+            if let Some((before, id)) = field.clone().split_once("serin=") {
+                *field = format!("{before}serin={}", id.get(16..).unwrap_or_default());
+            }
         }
     }
     let mut client = answers(&got);
@@ -249,7 +277,7 @@ async fn both(case: Case) -> (Case, Seen, u64) {
 
 /// Runs cases, a few at once, and gives what came of each to `look`. Returns how many requests the fast path served. Says
 /// all that is wrong at once.
-async fn compare(cases: Vec<Case>, look: impl Fn(&Case, &Seen)) -> u64 {
+pub async fn compare(cases: Vec<Case>, look: impl Fn(&Case, &Seen)) -> u64 {
     let (mut served, mut different) = (0, 0);
     let mut running = JoinSet::new();
     let mut cases = cases.into_iter();
@@ -282,8 +310,11 @@ fn status(seen: &Seen) -> u16 {
 
 #[tokio::test]
 async fn requests_that_are_easy_to_get_wrong_come_to_the_same_over_both_paths() {
-    let case =
-        |asked: &super::cases::Asked| Case { name: asked.name.to_owned(), asked: expand(asked.bytes), told: None };
+    let case = |asked: &super::cases::Asked| Case {
+        name: asked.name.to_owned(),
+        asked: expand(asked.bytes),
+        ..Case::default()
+    };
     let served = compare(ASKED.iter().map(case).collect(), |case, seen| {
         let asked = ASKED.iter().find(|asked| asked.name == case.name).unwrap();
         assert!(asked.allow.contains(&status(seen)), "{}: {seen:?}", case.name);
@@ -304,6 +335,7 @@ async fn answers_that_are_easy_to_get_wrong_come_to_the_same_over_both_paths() {
                 name: format!("{method} {}", told.name),
                 asked: format!("{method} /f HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes(),
                 told: Some((expand(told.bytes), told.then)),
+                file: None,
             });
         }
     }
@@ -384,7 +416,7 @@ fn mutated(seed: u64, count: usize) -> Vec<Case> {
     let told: Vec<_> = TOLD.iter().filter(|told| short(&told.bytes) && !told.bytes.is_empty()).collect();
     let mut cases = Vec::new();
     for nth in 0..count {
-        let mut case = Case { name: format!("seed {seed}, case {nth}"), asked: Vec::new(), told: None };
+        let mut case = Case { name: format!("seed {seed}, case {nth}"), ..Case::default() };
         if nth % 3 == 0 {
             let told = random.choice(&told).unwrap();
             let mut bytes = told.bytes.as_bytes().to_vec();
