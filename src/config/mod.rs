@@ -6,9 +6,11 @@ mod blue_green;
 #[cfg(test)]
 mod corpus;
 mod diagnostic;
+mod experiment;
 mod failure;
 mod file;
 mod filter;
+pub mod gate;
 mod guard;
 mod header_route;
 mod health;

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use http::HeaderName;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
@@ -24,24 +25,24 @@ use crate::{
     clock::Clock,
     config::{
         Config,
+        gate::GateAddress,
+        settings::Secret,
         watch::{Change, Watcher},
     },
     engine::{
         Engine, Recovered,
         address::Address,
-        analysis::{
-            answer::Reply,
-            ask::{Question, Ticket},
-        },
+        analysis::ask::Question,
         effect::Effect,
         event::Event,
+        gate::GateQuestion,
         input::{Command, Input, Refusal},
         names::Generation,
         time::Timestamp,
     },
     measure::Reader,
     outbound::Reach,
-    provider::{Answered, Provider},
+    provider::{Answered, Call, Provider},
     publish::Publication,
     store::{self, Outbox, Store},
     words,
@@ -191,7 +192,7 @@ impl Driver {
                 () = &mut stop => break,
                 () = tokio::time::sleep(due) => self.tick(),
                 Some(message) = self.inbox.recv() => self.answer(message),
-                Some((ticket, reply)) = self.answers.recv() => self.answered(ticket, reply),
+                Some(answered) = self.answers.recv() => self.answered(answered),
                 Some(change) = self.watcher.changed() => self.file_changed(change),
             }
         }
@@ -231,12 +232,23 @@ impl Driver {
         }
     }
 
-    fn answered(&mut self, ticket: Ticket, reply: Result<Reply, String>) {
-        if let Err(trouble) = &reply {
-            warn!(service = %ticket.service, metric = ticket.metric, "not measured: {trouble}");
-        }
+    fn answered(&mut self, answered: Answered) {
+        let input = match answered {
+            Answered::Question(ticket, reply) => {
+                if let Err(trouble) = &reply {
+                    warn!(service = %ticket.service, metric = ticket.metric, "not measured: {trouble}");
+                }
+                Input::Answered(ticket, reply)
+            }
+            Answered::Gate(ticket, answer) => {
+                if let Err(trouble) = &answer {
+                    warn!(service = %ticket.service, gate = &*ticket.gate, "no answer of a gate: {trouble}");
+                }
+                Input::GateAnswered(ticket, answer)
+            }
+        };
         // Answers are never refused.
-        let _never = self.apply(Input::Answered(ticket, reply), self.clock.now());
+        let _never = self.apply(input, self.clock.now());
         self.show();
     }
 
@@ -257,8 +269,13 @@ impl Driver {
         let mut effects = Vec::new();
         self.engine.apply(input, now, &mut effects)?;
         self.ask(&effects);
+        let gates = gate_questions(&effects);
         match self.hands.carry_out(effects) {
-            Ok(event) => Ok(event),
+            Ok(event) => {
+                // What is not in force is told to nobody.
+                gates.into_iter().for_each(|question| self.consult(question));
+                Ok(event)
+            }
             Err(Alarm(trouble)) => {
                 self.fall_back(&trouble, now);
                 Err(CommandError::Storage(trouble))
@@ -272,7 +289,7 @@ impl Driver {
         self.engine.clone().apply(Input::Command(command), self.clock.now(), &mut effects)?;
         let decided = effects.into_iter().filter_map(|effect| match effect {
             Effect::Persist(decision) => Some(decision.event),
-            Effect::Publish { .. } | Effect::Measure(_) => None,
+            Effect::Publish { .. } | Effect::Measure(_) | Effect::Consult(_) => None,
         });
         Ok(decided.last())
     }
@@ -285,6 +302,23 @@ impl Driver {
                 let metric = &question.ticket.metric;
                 warn!(metric, "not asked, since too many questions wait; it counts as an error");
             }
+        }
+    }
+
+    fn consult(&self, question: GateQuestion) {
+        let ticket = &question.ticket;
+        let is_it = |known: &&GateAddress| known.service == ticket.service && known.gate == ticket.gate;
+        // Without an address the answer is missed, and the engine notices.
+        let Some(address) = self.source.config.gates.iter().find(is_it) else { return };
+        let revealed = |(name, value): &(HeaderName, Secret)| (name.to_string(), value.reveal().to_owned());
+        let call = Call {
+            url: address.url.reveal().to_owned(),
+            headers: address.headers.iter().map(revealed).collect(),
+            metadata: address.metadata.clone(),
+            question,
+        };
+        if !self.provider.consult(call) {
+            warn!(gate = &*address.gate, "not asked, since too many questions wait; it is asked again");
         }
     }
 
@@ -338,6 +372,7 @@ impl Driver {
         self.shared.trail.lock().unwrap_or_else(PoisonError::into_inner).forget_unconfigured(&self.engine.table());
         self.source.text = source.text;
         self.source.config.services = source.config.services;
+        self.source.config.gates = source.config.gates;
         self.source.config.routes = source.config.routes;
         self.source.config.trusted = source.config.trusted;
         Ok(later)
@@ -366,6 +401,14 @@ impl Driver {
     fn show(&self) {
         self.shared.view.store(Arc::new(self.engine.view(self.clock.now())));
     }
+}
+
+fn gate_questions(effects: &[Effect]) -> Vec<GateQuestion> {
+    let questions = effects.iter().filter_map(|effect| match effect {
+        Effect::Consult(question) => Some(GateQuestion::clone(question)),
+        Effect::Persist(_) | Effect::Publish { .. } | Effect::Measure(_) => None,
+    });
+    questions.collect()
 }
 
 fn stale(recovered: &store::Recovered, now: Timestamp, max_age: Duration) -> Option<String> {

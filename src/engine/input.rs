@@ -2,6 +2,7 @@
 
 use super::{
     analysis::{answer::Reply, ask::Ticket},
+    gate::{GateAnswer, GateTicket},
     names::{Revision, ServiceName, VersionName},
     plan::Plan,
     samples::Samples,
@@ -17,6 +18,8 @@ pub enum Input {
     Measured(Samples),
     /// Somebody else answered what `Effect::Measure` asked, or no answer could be had, for the reason in words.
     Answered(Ticket, Result<Reply, String>),
+    /// A gate answered what `Effect::Consult` asked, or no answer could be had, for the reason in words.
+    GateAnswered(GateTicket, Result<GateAnswer, String>),
     /// A person or a script asks for something.
     Command(Command),
 }

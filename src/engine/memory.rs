@@ -84,13 +84,15 @@ pub enum PauseKind {
     Inconclusive,
     /// Too little traffic to judge; resume waits again.
     NoTraffic,
+    /// A gate gives no answer; resume asks it again, promote goes on without it.
+    Gate,
     /// The state was lost, stale or could not be written: stable only. Ended by `start` or `abort`, not by resume.
     Untrusted,
 }
 
 impl PauseKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Step,
         Self::Command,
         Self::Weight,
@@ -98,6 +100,7 @@ impl PauseKind {
         Self::Guard,
         Self::Inconclusive,
         Self::NoTraffic,
+        Self::Gate,
         Self::Untrusted,
     ];
 
@@ -112,6 +115,7 @@ impl PauseKind {
             Self::Guard => "guard",
             Self::Inconclusive => "inconclusive",
             Self::NoTraffic => "noTraffic",
+            Self::Gate => "gate",
             Self::Untrusted => "untrusted",
         }
     }
@@ -134,6 +138,10 @@ pub struct RolloutMemory {
     pub spent_ms: u64,
     /// Its turn among other rollouts has come.
     pub admitted: bool,
+    /// The gates before its first step let it begin.
+    pub begun: bool,
+    /// Gates that said go in the present step, by name; bounded by the gates there are.
+    pub passed: Vec<String>,
 }
 
 /// The share test's state of one running rollout. Saved each second, without fsync: losing it costs evidence, not safety.

@@ -13,6 +13,7 @@ mod clients;
 mod dashboard;
 mod edge;
 mod floods;
+mod gates;
 mod guide;
 mod harness;
 mod health;

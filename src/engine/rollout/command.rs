@@ -127,21 +127,24 @@ impl Service {
                 None => self.resume_last_hold(cause, log),
             },
             PauseKind::Drain => {
-                let weight = self.canary_weight();
-                self.traffic.cut(log.now, log.generation, weight);
+                self.cut(log);
                 self.note(EventKind::Resumed, cause, about, log);
             }
             PauseKind::Guard => {
-                let weight = self.canary_weight();
                 self.traffic.forget_strata();
-                self.traffic.cut(log.now, log.generation, weight);
+                self.cut(log);
                 self.arm_share_test(log.now);
                 self.note(EventKind::Resumed, cause, about, log);
             }
-            PauseKind::Command | PauseKind::Inconclusive | PauseKind::NoTraffic | PauseKind::Untrusted => {
+            PauseKind::Command
+            | PauseKind::Inconclusive
+            | PauseKind::NoTraffic
+            | PauseKind::Gate
+            | PauseKind::Untrusted => {
                 if let Some(rollout) = self.rollout_mut() {
                     rollout.lacking_since = None;
                     match kind {
+                        PauseKind::Gate => rollout.gates.retain(|gate| !gate.is_silent()),
                         PauseKind::Inconclusive => (rollout.analysis, rollout.background) = (None, None),
                         PauseKind::NoTraffic => rollout.analysis = None,
                         _ => {}
@@ -251,7 +254,8 @@ impl Service {
     }
 
     /// Ends a pause: the clock goes on where it stopped.
-    fn run_on(&mut self, log: &Log<'_>) {
+    fn run_on(&mut self, log: &mut Log<'_>) {
+        let aside = self.aside_weight();
         self.phase = match std::mem::replace(&mut self.phase, Phase::Healthy) {
             Phase::Paused { mut rollout, at, .. } => {
                 rollout.since = rollout.since + log.now.since(at);
@@ -259,6 +263,9 @@ impl Service {
             }
             other => other,
         };
+        if self.aside_weight() != aside {
+            self.weight_changed(log);
+        }
     }
 
     /// The first step above a weight that was set by hand.
@@ -280,6 +287,12 @@ impl Service {
         (rollout.lacking_since, rollout.analysis) = (None, None);
         let about = Some(rollout.target.version.clone());
         self.note(EventKind::Resumed, cause, about, log);
+    }
+
+    /// The windows and strata begin anew, at the weights as they are.
+    fn cut(&mut self, log: &Log<'_>) {
+        let (weight, aside) = (self.canary_weight(), self.aside_weight());
+        self.traffic.cut_beside(log.now, log.generation, weight, aside);
     }
 
     fn no_rollout(&self, verb: &str) -> Refusal {

@@ -6,7 +6,7 @@ use super::state::{Phase, Rollout, Service};
 use crate::engine::{
     mirror::MirrorRoute,
     names::{Role, VersionName},
-    plan::{Pause, Step},
+    plan::{Experiment, Pause, Step},
     stats::window::Summary,
     time::Timestamp,
     view::{MirrorView, PhaseView, RolloutView, ServiceView, VersionView, Waiting},
@@ -70,6 +70,10 @@ impl Service {
         }
         let mut waiting = Vec::new();
         let canary = &rollout.target.version;
+        if self.stands_before(rollout) {
+            waiting.extend(self.held(rollout.step, now));
+            return waiting;
+        }
         match self.plan.strategy.steps.get(rollout.step) {
             Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) => {
                 let left = duration.saturating_sub(now.since(rollout.since));
@@ -83,11 +87,14 @@ impl Service {
                     waiting.push(self.requests("step", have, *need, canary, now));
                 }
             }
-            Some(Step::Analysis(_)) => {
+            Some(step @ (Step::Analysis(_) | Step::Experiment(_))) => {
+                if let Step::Experiment(experiment) = step {
+                    waiting.extend(self.experiment_waits(experiment, now.since(rollout.since)));
+                }
                 let progress = rollout.analysis.iter().flat_map(super::super::analysis::run::AnalysisRun::progress);
                 waiting.extend(progress.map(|(metric, state)| Waiting::Analysis { metric, state }));
             }
-            _ => waiting.extend(self.held(rollout.step, now)),
+            _ => {}
         }
         if let Some(warm_at) = self.traffic.warm_at().filter(|at| now < *at) {
             let what = "the canary to warm up".to_owned();
@@ -95,6 +102,7 @@ impl Service {
         }
         let lack =
             self.lacks().filter(|_| !matches!(self.plan.strategy.steps.get(rollout.step), Some(Step::Analysis(_))));
+        waiting.extend(self.gate_within(now));
         waiting.extend(lack.map(|lack| self.requests(&lack.check, lack.have, lack.need, canary, now)));
         waiting
     }
@@ -151,6 +159,11 @@ fn step_words(step: &Step) -> String {
         Step::Pause(Pause::Bake(duration)) => format!("bake {}", duration_words(*duration)),
         Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),
         Step::Pause(Pause::Person) => "pause until promoted".to_owned(),
+        Step::Experiment(Experiment { duration, arms, .. }) => {
+            let arms: Vec<String> = arms.iter().map(|arm| format!("{} {}", arm.name, arm.weight)).collect();
+            let duration = duration.map(|duration| format!(", {}", duration_words(duration))).unwrap_or_default();
+            format!("experiment {}{duration}", arms.join(", "))
+        }
         Step::Analysis(templates) => {
             let names: Vec<_> = templates.iter().map(|template| template.name.as_str()).collect();
             format!("analysis {}", names.join(", "))

@@ -5,6 +5,8 @@ mod clients;
 mod command;
 mod early;
 mod endpoints;
+mod experiment;
+mod gates;
 mod guard;
 mod leave;
 mod look;

@@ -172,7 +172,8 @@ impl Service {
             rollout.test = Some(WatchedShares::new(test, log.now));
         }
         let weight = rollout.weight;
-        self.traffic.cut(log.now, log.generation, weight);
+        let aside = self.aside_weight();
+        self.traffic.cut_beside(log.now, log.generation, weight, aside);
     }
 
     /// A remembered version that the file has dropped while we were down cannot be served.

@@ -68,12 +68,16 @@ struct RolloutRecord {
     started: u64,
     since: u64,
     spent_ms: u64,
-    #[serde(default = "admitted_before")]
+    #[serde(default = "yes")]
     admitted: bool,
+    #[serde(default = "yes")]
+    begun: bool,
+    #[serde(default)]
+    passed: Vec<String>,
 }
 
-/// Before there were turns, every rollout had its own.
-const fn admitted_before() -> bool {
+/// Before there were turns and gates, every rollout had its turn and had begun.
+const fn yes() -> bool {
     true
 }
 
@@ -196,7 +200,7 @@ impl TryFrom<PhaseRecord> for PhaseMemory {
 
 impl From<&RolloutMemory> for RolloutRecord {
     fn from(rollout: &RolloutMemory) -> Self {
-        let RolloutMemory { target, step, weight, started, since, spent_ms, admitted } = rollout;
+        let RolloutMemory { target, step, weight, started, since, spent_ms, admitted, begun, passed } = rollout;
         Self {
             target: target.into(),
             step: *step as u64,
@@ -205,6 +209,8 @@ impl From<&RolloutMemory> for RolloutRecord {
             since: since.as_millis(),
             spent_ms: *spent_ms,
             admitted: *admitted,
+            begun: *begun,
+            passed: passed.clone(),
         }
     }
 }
@@ -213,7 +219,7 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
     type Error = RecordError;
 
     fn try_from(record: RolloutRecord) -> Result<Self, RecordError> {
-        let RolloutRecord { target, step, weight_ppm, started, since, spent_ms, admitted } = record;
+        let RolloutRecord { target, step, weight_ppm, started, since, spent_ms, admitted, begun, passed } = record;
         Ok(Self {
             target: target.try_into()?,
             step: scalar::step(step)?,
@@ -222,6 +228,8 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
             since: Timestamp::from_millis(since),
             spent_ms,
             admitted,
+            begun,
+            passed,
         })
     }
 }

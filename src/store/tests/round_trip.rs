@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use crate::{
     engine::{
         effect::Decision,
-        event::{Cause, Event, EventKind},
+        event::{Cause, Event, EventKind, GateWord},
+        gate::GateKind,
         input::Verb,
         memory::{EvidenceMemory, Memory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
         names::{Revision, ServiceName, VersionName},
@@ -86,6 +87,8 @@ fn verbs() -> Vec<&'static str> {
 }
 
 fn cause() -> impl Strategy<Value = Cause> {
+    let gate_kinds = prop::sample::select(GateKind::ALL.to_vec());
+    let gate_words = prop::sample::select(GateWord::ALL.to_vec());
     let phases = prop::sample::select(vec!["Failed", "Error", "Inconclusive"]);
     let person = (prop::sample::select(verbs()), any::<String>(), any::<String>());
     prop_oneof![
@@ -115,6 +118,8 @@ fn cause() -> impl Strategy<Value = Cause> {
             phase,
             message
         }),
+        (any::<String>(), gate_kinds, gate_words, any::<String>())
+            .prop_map(|(gate, kind, said, message)| Cause::Gate { gate, kind, said, message }),
         duration().prop_map(|waited| Cause::NoTraffic { waited }),
         (float(), float(), any::<u64>()).prop_map(|(alpha, margin, requests)| Cause::Proven {
             alpha,
@@ -141,8 +146,9 @@ prop_compose! {
     fn rollout()(
         (target, step, weight) in (wish(), any::<usize>(), weight()),
         (started, since, spent_ms, admitted) in (time(), time(), any::<u64>(), any::<bool>()),
+        (begun, passed) in (any::<bool>(), prop::collection::vec(any::<String>(), 0..3)),
     ) -> RolloutMemory {
-        RolloutMemory { target, step, weight, started, since, spent_ms, admitted }
+        RolloutMemory { target, step, weight, started, since, spent_ms, admitted, begun, passed }
     }
 }
 
@@ -249,7 +255,7 @@ fn impossible_values_are_refused() {
         (r#""weightPpm":1,"step":1"#, r#""weightPpm":1000001,"step":1"#, "a weight of 1000001 ppm"),
         (r#""kind":"weightChanged""#, r#""kind":"exploded""#, "the kind of event `exploded`"),
         (r#""verb":"set-weight""#, r#""verb":"""#, "the word ``"),
-        (r#""version":2,"body""#, r#""version":0,"body""#, "version 0, which never was"),
+        (r#""version":3,"body""#, r#""version":0,"body""#, "version 0, which never was"),
         (r#""revision":1"#, r#""revision":-1"#, "not a record"),
         (r#""revision":1"#, r#""revision":1,"more":2"#, "unknown field `more`"),
         (r#""sequence":1,"#, "", "missing field `sequence`"),
@@ -259,7 +265,7 @@ fn impossible_values_are_refused() {
         let error = record::decode_decision(changed.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(complaint), "{complaint}: {error}");
     }
-    let later = json.replacen(r#""version":2"#, r#""version":7,"shape":"other""#, 1);
+    let later = json.replacen(r#""version":3"#, r#""version":7,"shape":"other""#, 1);
     assert!(matches!(record::decode_decision(later.as_bytes()), Err(RecordError::Newer(7))));
 }
 
@@ -291,4 +297,5 @@ fn a_record_of_the_first_version_is_read() {
     assert_eq!(memory.leaving, []);
     let PhaseMemory::Progressing(rollout) = memory.phase else { panic!("a rollout") };
     assert!(rollout.admitted);
+    assert!(rollout.begun && rollout.passed.is_empty(), "no gate stood before it");
 }
