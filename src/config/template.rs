@@ -114,6 +114,7 @@ impl<'a> Templates<'a> {
         for item in report.items(at, TEMPLATES_MAX)? {
             let fields = report.fields(&item, &shape::EXPERIMENT_ANALYSIS)?;
             let given = fields.get("args").map(|at| args::args(&at, Path::new(""), report)).unwrap_or_default();
+            let _for_people = fields.get("name").and_then(|at| service::name(&at, report));
             let help = "say which template to run: `templateName: latency`";
             let name = fields.need(report, "templateName", help)?;
             let text = report.filled(&name, "the name of a template")?;

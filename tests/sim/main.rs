@@ -5,6 +5,7 @@
 mod analyses;
 mod decisions;
 mod endpoints;
+mod experiments;
 mod gates;
 mod rollouts;
 mod strategies;
