@@ -51,6 +51,7 @@ use std::{
 };
 
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity};
+pub use scalar::site;
 pub use settings::Config;
 pub use strategy::STEPS_MAX;
 pub use substitute::Environment;

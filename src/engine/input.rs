@@ -2,6 +2,7 @@
 
 use super::{
     analysis::{answer::Reply, ask::Ticket},
+    endpoint::Site,
     gate::{GateAnswer, GateTicket},
     names::{Revision, ServiceName, VersionName},
     plan::Plan,
@@ -48,6 +49,8 @@ pub enum Verb {
         to: VersionName,
         /// Another build under the same name; may be empty.
         revision: String,
+        /// Where it answers, for a version that the file does not name.
+        site: Option<Site>,
     },
     /// Goes on with the next step now; with `full`, skips all that is left.
     Promote {

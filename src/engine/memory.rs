@@ -1,6 +1,7 @@
 //! The plain data that must survive a restart. `store` maps it to versioned records.
 
 use super::{
+    endpoint::Site,
     names::{Revision, ServiceName, VersionName},
     plan::Wish,
     stats::share_test::ShareTestState,
@@ -36,6 +37,8 @@ pub struct ServiceMemory {
     pub revision: Revision,
     /// Versions that serve no longer, with the time from which they may be stopped; bounded.
     pub leaving: Vec<(VersionName, Timestamp)>,
+    /// Versions that the file does not name, with where they answer; bounded.
+    pub added: Vec<(VersionName, Site)>,
     /// Where things stand.
     pub phase: PhaseMemory,
 }

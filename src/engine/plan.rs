@@ -7,7 +7,7 @@ use super::{
     address::Network,
     analysis::Template,
     assign::{Cohort, ForceRule, HeaderRoute},
-    endpoint::{Endpoint, UpstreamHttp},
+    endpoint::{Endpoint, Site, UpstreamHttp},
     failure::{FailurePlan, Retry},
     filter::BothWays,
     gate::GatePlan,
@@ -81,6 +81,23 @@ pub struct VersionPlan {
     pub upstream: Arc<UpstreamPlan>,
     /// What is changed on the way to it and back.
     pub filters: Arc<BothWays>,
+}
+
+impl VersionPlan {
+    /// A version of which only the address is known; all else is as by default.
+    #[must_use]
+    pub fn at(name: VersionName, site: &Site) -> Self {
+        // Without TLS nothing is agreed on: that is HTTP/1.1 then.
+        let http = if site.is_tls { UpstreamHttp::Auto } else { UpstreamHttp::H1 };
+        let upstream = UpstreamPlan { tls: site.is_tls.then(Arc::default), ..UpstreamPlan::default() };
+        Self {
+            name,
+            endpoints: vec![site.endpoint.clone()],
+            http,
+            upstream: Arc::new(upstream),
+            filters: Arc::default(),
+        }
+    }
 }
 
 /// The wanted version: a rollout starts when this differs from the wish last seen.

@@ -2,6 +2,7 @@
 
 use super::state::{Log, Phase, Service};
 use crate::engine::{
+    endpoint::Site,
     event::{Cause, EventKind},
     input::{Command, Refusal, Verb},
     memory::PauseKind,
@@ -20,7 +21,7 @@ impl Service {
         let cause =
             Cause::Person { verb: command.verb.as_str(), actor: command.actor.clone(), reason: command.reason.clone() };
         match &command.verb {
-            Verb::Start { to, revision } => self.order_start(to, revision, cause, log),
+            Verb::Start { to, revision, site } => self.order_start(to, revision, site.as_ref(), cause, log),
             Verb::Promote { full, force } => self.order_promote(*full, *force, cause, log),
             Verb::Pause => self.order_pause(cause, log),
             Verb::Resume => self.order_resume(cause, log),
@@ -37,10 +38,13 @@ impl Service {
         &mut self,
         to: &VersionName,
         revision: &str,
+        site: Option<&Site>,
         cause: Cause,
         log: &mut Log<'_>,
     ) -> Result<(), Refusal> {
-        if self.plan.version(to).is_none() {
+        if site.is_some() {
+            self.may_add(to)?;
+        } else if self.plan.version(to).is_none() {
             let known: Vec<_> = self.plan.versions.iter().map(|version| format!("`{}`", version.name)).collect();
             let service = self.plan.name.clone();
             return Err(Refusal::UnknownVersion { service, version: to.clone(), known: known.join(", ") });
@@ -54,6 +58,9 @@ impl Service {
             return Err(not_now(format!("`{to}` is being rolled out already (revision {})", self.standing.revision)));
         }
         self.supersede(cause.clone(), log);
+        if let Some(site) = site {
+            self.add(to, site);
+        }
         self.start(target, cause, log);
         Ok(())
     }

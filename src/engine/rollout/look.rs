@@ -7,13 +7,16 @@ use crate::engine::{
     mirror::MirrorRoute,
     names::{Role, VersionName},
     plan::{Experiment, Pause, Step},
-    stats::window::Summary,
+    stats::{forecast::time_to_see, window::Summary},
     time::Timestamp,
-    view::{MirrorView, PhaseView, RolloutView, ServiceView, VersionView, Waiting},
+    view::{Forecast, MirrorView, PhaseView, RolloutView, ServiceView, VersionView, Waiting},
 };
 
 /// What the version table looks back on.
 const LOOK_BACK: Duration = Duration::from_mins(1);
+
+/// What a forecast is made for at least: a canary that fails one request of a hundred.
+const FORECAST_ERRORS: f64 = 0.01;
 
 impl Service {
     /// How things stand.
@@ -61,7 +64,22 @@ impl Service {
             checks: self.checks(now),
             header_routes: table.header_routes.into_iter().map(|route| route.name.to_string()).collect(),
             mirror_routes: table.mirror_routes.iter().map(mirror_view).collect(),
+            forecast: self.forecast(rollout, now),
         }
+    }
+
+    fn forecast(&self, rollout: &Rollout, now: Timestamp) -> Option<Forecast> {
+        let (share, watched) = (self.plan.strategy.guard.share_test?, rollout.test.as_ref()?);
+        let rps = |version| self.traffic.summary(version, now, LOOK_BACK, 0).rps();
+        let (canary, stable) = (rps(&rollout.target.version), rps(&self.standing.stable.version));
+        let of_stable = watched.test.counts().1.error_rate().unwrap_or(0.0);
+        let error_rate = (2.0 * of_stable).max(FORECAST_ERRORS);
+        let all = canary + stable;
+        if canary <= 0.0 || stable <= 0.0 || error_rate > 1.0 {
+            return None;
+        }
+        let about = time_to_see(of_stable, error_rate, canary / all, share.alpha, all)?;
+        Some(Forecast { error_rate, about })
     }
 
     fn waiting(&self, rollout: &Rollout, now: Timestamp) -> Vec<Waiting> {
@@ -129,6 +147,7 @@ impl Service {
             p95: seen.quantile(0.95),
             p99: seen.quantile(0.99),
             endpoints: self.endpoint_views(&version.name, now),
+            added_at: self.standing.added_at(&version.name).map(ToString::to_string),
             name: version.name,
             role: version.role,
             weight: version.weight,

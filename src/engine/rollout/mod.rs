@@ -1,5 +1,6 @@
 //! One service's rollout: its state, what moves it, what ends it. Knows nothing of other services.
 
+mod added;
 mod analyse;
 mod clients;
 mod command;

@@ -7,6 +7,7 @@ use super::{clients::Clients, gates::GateState, traffic::Traffic};
 use crate::engine::{
     analysis::{record::RunRecord, run::AnalysisRun},
     effect::{Decision, Effect},
+    endpoint::Site,
     event::{Cause, Event, EventKind},
     health::Health,
     memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
@@ -47,6 +48,8 @@ pub(super) struct Standing {
     pub(super) revision: Revision,
     /// Versions that serve no longer, with the time from which they may be stopped.
     pub(super) leaving: Vec<(VersionName, Timestamp)>,
+    /// Versions that the file does not name.
+    pub(super) added: Vec<(VersionName, Site)>,
 }
 
 /// Where a service stands.
@@ -197,6 +200,7 @@ impl Service {
             earlier: standing.earlier.clone(),
             revision: standing.revision,
             leaving: standing.leaving.clone(),
+            added: standing.added.clone(),
             phase: self.phase.memory(),
         }
     }
@@ -223,6 +227,7 @@ impl Standing {
             earlier: Vec::new(),
             revision: Revision(0),
             leaving: Vec::new(),
+            added: Vec::new(),
         }
     }
 
@@ -236,6 +241,7 @@ impl Standing {
             earlier: memory.earlier.clone(),
             revision: memory.revision,
             leaving: memory.leaving.clone(),
+            added: memory.added.clone(),
         }
     }
 

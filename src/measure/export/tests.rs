@@ -8,6 +8,11 @@ use std::{
 use super::*;
 use crate::{
     engine::{
+        analysis::{
+            ask::RunKind,
+            record::{MetricRecord, RunRecord, Tally},
+            run::AnalysisPhase,
+        },
         endpoint::{Endpoint, InUse, UpstreamHttp},
         failure::{FailurePlan, Retry},
         mirror::MirrorRoute,
@@ -79,6 +84,29 @@ fn check(name: &str, unit: Unit, value: Option<f64>) -> CheckView {
     }
 }
 
+fn run(phase: AnalysisPhase) -> Arc<RunRecord> {
+    let tally = Tally { count: 3, successful: 2, failed: 1, ..Tally::default() };
+    let metric = MetricRecord {
+        name: "p95".to_owned(),
+        phase,
+        message: String::new(),
+        dry_run: false,
+        tally,
+        measurements: Vec::new(),
+    };
+    Arc::new(RunRecord {
+        revision: Revision(7),
+        kind: RunKind::Background,
+        step: 1,
+        templates: Vec::new(),
+        phase,
+        message: String::new(),
+        started: Timestamp::default(),
+        completed: None,
+        metrics: vec![metric],
+    })
+}
+
 fn view() -> View {
     let rollout = RolloutView {
         started: Timestamp::default(),
@@ -94,8 +122,10 @@ fn view() -> View {
             check("odd \"name\"\nwith\\all", Unit::Count, Some(f64::INFINITY)),
             check("versusStable", Unit::LogEvidence, Some(-1.5)),
         ],
+        forecast: None,
     };
     let measured = VersionView {
+        added_at: None,
         name: version("v2"),
         role: Role::Canary,
         weight: Weight::from_ppm(50_000).unwrap(),
@@ -119,7 +149,7 @@ fn view() -> View {
         undo_to: None,
         versions: vec![measured],
         last_event: None,
-        analysis_runs: Vec::new(),
+        analysis_runs: vec![run(AnalysisPhase::Failed), run(AnalysisPhase::Running)],
     };
     View { at: Timestamp::default(), generation: Generation(3), services: vec![service] }
 }
@@ -189,6 +219,17 @@ fn every_number_of_the_input_is_on_the_page() {
         (r#"serin_rollout_steps{service="web"}"#.to_owned(), 3.0),
         (r#"serin_rollout_revision{service="web"}"#.to_owned(), 7.0),
         (r#"serin_share_test_log_e{service="web"}"#.to_owned(), -1.5),
+        (r#"serin_analysis_runs{service="web",phase="Failed"}"#.to_owned(), 1.0),
+        (r#"serin_analysis_runs{service="web",phase="Error"}"#.to_owned(), 0.0),
+        (
+            r#"serin_analysis_measurements{service="web",kind="background",metric="p95",verdict="Successful"}"#
+                .to_owned(),
+            2.0,
+        ),
+        (
+            r#"serin_analysis_metric_phase{service="web",kind="background",metric="p95",phase="Running"}"#.to_owned(),
+            1.0,
+        ),
         (r#"serin_check_value{service="web",check="p99"}"#.to_owned(), 0.25),
         (r#"serin_check_limit{service="web",check="p99#2"}"#.to_owned(), 0.5),
         (r#"serin_check_requests{service="web",check="p99#2"}"#.to_owned(), 12.0),

@@ -20,7 +20,7 @@ use crate::engine::{
 
 /// The version that is written. Any change of a record's shape is a new version, with a reader for the old one.
 ///
-/// Version 1 had no leaving versions and no turns, version 2 no gates.
+/// Version 1 had no leaving versions and no turns, version 2 no gates and no added versions.
 pub const VERSION: u32 = 3;
 
 /// Why bytes with a good checksum are no record.

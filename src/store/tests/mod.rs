@@ -59,6 +59,7 @@ fn decision(sequence: u64) -> Decision {
         earlier: vec![(Revision(0), wish("v0"))],
         revision: Revision(1),
         leaving: vec![(VersionName::new("v0").unwrap(), at)],
+        added: Vec::new(),
         phase: PhaseMemory::Progressing(rollout),
     };
     Decision { event, memory }

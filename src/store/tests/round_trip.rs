@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use crate::{
     engine::{
         effect::Decision,
+        endpoint::{Endpoint, Site},
         event::{Cause, Event, EventKind, GateWord},
         gate::GateKind,
         input::Verb,
@@ -65,7 +66,7 @@ fn float() -> impl Strategy<Value = f64> {
 
 /// One of each verb. A verb that is added must be added here, and then to the words that `record` knows.
 fn verbs() -> Vec<&'static str> {
-    let start = Verb::Start { to: VersionName::new("v").unwrap(), revision: String::new() };
+    let start = Verb::Start { to: VersionName::new("v").unwrap(), revision: String::new(), site: None };
     let mut next = Some(start);
     let mut words = Vec::new();
     while let Some(verb) = next {
@@ -167,6 +168,14 @@ fn phase() -> impl Strategy<Value = PhaseMemory> {
     ]
 }
 
+fn site() -> impl Strategy<Value = Site> {
+    let endpoint = prop_oneof![
+        ("[a-z.]{1,9}", any::<u16>()).prop_map(|(host, port)| Endpoint::tcp(host, port)),
+        "/[a-z]{1,9}".prop_map(|path| Endpoint::Unix { path: path.into() }),
+    ];
+    (endpoint, any::<bool>()).prop_map(|(endpoint, is_tls)| Site { endpoint, is_tls })
+}
+
 prop_compose! {
     fn service_memory()(
         (service, stable, stable_since, revision) in (service(), wish(), any::<u64>(), any::<u64>()),
@@ -174,10 +183,11 @@ prop_compose! {
         refused in prop::collection::vec(wish(), 0..4),
         earlier in prop::collection::vec((any::<u64>().prop_map(Revision), wish()), 0..4),
         leaving in prop::collection::vec((version(), time()), 0..4),
+        added in prop::collection::vec((version(), site()), 0..4),
         phase in phase(),
     ) -> ServiceMemory {
         let (stable_since, revision) = (Revision(stable_since), Revision(revision));
-        ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, phase }
+        ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, added, phase }
     }
 }
 
