@@ -77,7 +77,7 @@ pub fn fill_in(steps: &mut [Step], items: &[At<'_>], report: &mut Report) {
                         .help("its versions take their weights out of stable's share; give them less");
                 }
             }
-            Step::SetHeaderRoute { .. } | Step::Pause(_) | Step::Analysis(_) => {}
+            Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } | Step::Pause(_) | Step::Analysis(_) => {}
         }
     }
 }

@@ -70,7 +70,9 @@ fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
                     bare.for_each(|item| hide_in(bytes, item, true));
                 }
                 if let (Value::List(gates), "gates") = (&field.node.value, &*field.key) {
-                    gates.iter().for_each(|gate| hide_address(bytes, gate));
+                    for gate in gates {
+                        hide_address(bytes, gate);
+                    }
                 }
             }
         }

@@ -273,7 +273,9 @@ impl Driver {
         match self.hands.carry_out(effects) {
             Ok(event) => {
                 // What is not in force is told to nobody.
-                gates.into_iter().for_each(|question| self.consult(question));
+                for question in gates {
+                    self.consult(question);
+                }
                 Ok(event)
             }
             Err(Alarm(trouble)) => {

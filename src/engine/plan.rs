@@ -205,7 +205,11 @@ impl Step {
         match self {
             Self::Analysis(templates) => Some(templates),
             Self::Experiment(experiment) if !experiment.analyses.is_empty() => Some(&experiment.analyses),
-            Self::Experiment(_) | Self::SetWeight(_) | Self::SetHeaderRoute { .. } | Self::Pause(_) => None,
+            Self::Experiment(_)
+            | Self::SetWeight(_)
+            | Self::SetHeaderRoute { .. }
+            | Self::SetMirrorRoute { .. }
+            | Self::Pause(_) => None,
         }
     }
 
@@ -214,7 +218,7 @@ impl Step {
         match self {
             Self::Analysis(templates) => Some(templates),
             Self::Experiment(experiment) => Some(&mut experiment.analyses),
-            Self::SetWeight(_) | Self::SetHeaderRoute { .. } | Self::Pause(_) => None,
+            Self::SetWeight(_) | Self::SetHeaderRoute { .. } | Self::SetMirrorRoute { .. } | Self::Pause(_) => None,
         }
     }
 }

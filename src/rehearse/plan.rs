@@ -106,10 +106,10 @@ fn planned(plan: &ServicePlan, rate: f64) -> Duration {
                 Duration::ZERO
             }
             Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } => Duration::ZERO,
-            Step::Pause(Pause::For(duration) | Pause::Bake(duration)) => minimum.max(*duration),
+            Step::Pause(Pause::For(duration) | Pause::Bake(duration))
+            | Step::Experiment(Experiment { duration: Some(duration), .. }) => minimum.max(*duration),
             Step::Pause(Pause::Requests(count)) => minimum.max(requests(*count)),
             Step::Pause(Pause::Person) => PERSON_AFTER,
-            Step::Experiment(Experiment { duration: Some(duration), .. }) => minimum.max(*duration),
             Step::Experiment(Experiment { analyses: templates, .. }) | Step::Analysis(templates) => {
                 let metrics = templates.iter().flat_map(|template| &template.metrics);
                 let takes = metrics.map(|metric| {

@@ -12,11 +12,14 @@ use serde_json::Value;
 
 use crate::harness::{Client, PATIENCE, Serin, eventually, free_port};
 
+/// Path, head and body of a question.
+type Asked = (String, Vec<String>, Value);
+
 /// A server that answers each path with the status last set for it, and keeps what it was asked.
 struct Server {
     port: u16,
     answers: Arc<Mutex<HashMap<String, String>>>,
-    asked: Arc<Mutex<Vec<(String, Vec<String>, Value)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {

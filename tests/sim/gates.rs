@@ -102,7 +102,7 @@ fn nothing_moves_while_a_gate_is_not_asked_twice_and_says_nothing() {
 fn wait_asks_again_when_it_says_and_stop_aborts() {
     let mut at = Gates::new(vec![weight("5%"), hold(2)], &[GateKind::ConfirmRollout]);
     at.run(1);
-    at.answer(&Ok(GateAnswer::Wait(Some(Duration::from_secs(60)))));
+    at.answer(&Ok(GateAnswer::Wait(Some(Duration::from_mins(1)))));
     at.run(50);
     assert_eq!(at.asked().len(), 0);
     assert!(at.waits_for().contains("it says wait, asked again in 1"), "{}", at.waits_for());
@@ -123,7 +123,7 @@ fn a_gate_that_holds_hides_no_verdict() {
     at.answer(&GO);
     at.run(3);
     assert_eq!((at.weight(), at.answer(&Ok(GateAnswer::Wait(None))).len()), ("5%".to_owned(), 1));
-    at.world.run(Duration::from_secs(60), DEAD, &mut at.dice);
+    at.world.run(Duration::from_mins(1), DEAD, &mut at.dice);
     assert!(matches!(at.world.phase(), PhaseMemory::Degraded { .. }), "{:?}", at.world.phase());
     assert_eq!(at.world.canary_weight(), Weight::ZERO);
 }

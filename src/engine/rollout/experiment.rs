@@ -11,7 +11,6 @@ use crate::engine::{
     memory::PauseKind,
     names::VersionName,
     plan::{Experiment, Step},
-    view::Waiting,
     weight::Weight,
 };
 
@@ -66,11 +65,5 @@ impl Service {
             return StepState::Holds;
         }
         if self.lacks().is_some() { self.lacking(log.now) } else { StepState::Done(Cause::Plan) }
-    }
-
-    /// What an experiment still waits for.
-    pub(super) fn experiment_waits(&self, experiment: &Experiment, held: std::time::Duration) -> Vec<Waiting> {
-        let left = experiment.duration.map(|duration| duration.saturating_sub(held)).filter(|left| !left.is_zero());
-        left.map(|left| Waiting::Time { left }).into_iter().collect()
     }
 }

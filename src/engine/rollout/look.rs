@@ -106,8 +106,9 @@ impl Service {
                 }
             }
             Some(step @ (Step::Analysis(_) | Step::Experiment(_))) => {
-                if let Step::Experiment(experiment) = step {
-                    waiting.extend(self.experiment_waits(experiment, now.since(rollout.since)));
+                if let Step::Experiment(Experiment { duration: Some(duration), .. }) = step {
+                    let left = duration.saturating_sub(now.since(rollout.since));
+                    waiting.extend(Some(Waiting::Time { left }).filter(|_| !left.is_zero()));
                 }
                 let progress = rollout.analysis.iter().flat_map(super::super::analysis::run::AnalysisRun::progress);
                 waiting.extend(progress.map(|(metric, state)| Waiting::Analysis { metric, state }));
