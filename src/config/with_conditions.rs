@@ -71,7 +71,7 @@ fn the_full_sample_means_what_it_says() {
     assert_eq!(steps[2], Step::SetWeight(percent(5)));
     assert_eq!(steps[3], Step::Pause(Pause::Requests(2_000)));
     assert_eq!(steps[6], Step::Pause(Pause::Person));
-    let Step::SetMirrorRoute { route: Some(shadow), .. } = &steps[8] else { panic!("a mirror route") };
+    let Step::SetMirrorRoute { route: Some(shadow), .. } = &steps[9] else { panic!("a mirror route") };
     assert_eq!((shadow.share, shadow.matches.len(), shadow.matches[0].headers.len()), (percent(10), 2, 1));
     let Step::Analysis(templates) = &steps[4] else { panic!("an analysis") };
     let [template] = &templates[..] else { panic!("one template") };

@@ -23,7 +23,10 @@ use serin::{
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
         time::Timestamp,
-        view::{CheckView, Forecast, MirrorView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View, Waiting},
+        view::{
+            CheckView, Forecast, MirrorView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View,
+            Waiting,
+        },
     },
 };
 use tokio::sync::{mpsc, oneshot};

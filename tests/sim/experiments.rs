@@ -81,7 +81,7 @@ fn tick(world: &mut World, errors_of_v3: u64) {
         latency: LatencyCounts::default(),
         longest_error_run: 0,
     });
-    world.apply(serin::engine::input::Input::Measured(Samples { slots: slots.into() })).unwrap();
+    world.apply(serin::engine::input::Input::Measured(Samples { slots: slots.into(), ..Samples::default() })).unwrap();
 }
 
 #[test]
@@ -176,7 +176,9 @@ fn a_large_experiment_does_not_make_a_sound_canary_look_bad() {
             latency: LatencyCounts::default(),
             longest_error_run: 0,
         });
-        world.apply(serin::engine::input::Input::Measured(Samples { slots: slots.into() })).unwrap();
+        world
+            .apply(serin::engine::input::Input::Measured(Samples { slots: slots.into(), ..Samples::default() }))
+            .unwrap();
     }
     assert_eq!(world.last(EventKind::Aborted), None);
 }
