@@ -110,7 +110,7 @@ fn parse(
     };
     let name = ServiceName::new(service).map_err(|_| unknown(inside, service))?;
     let is_dry = request.dry_run;
-    let command = request.into_command(name, verb, actor(headers))?;
+    let command = request.into_command(name, verb, actor(headers), crate::config::site)?;
     read::find(inside, service)?;
     Ok((command, is_dry))
 }

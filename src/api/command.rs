@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Event;
 use crate::engine::{
+    endpoint::Site,
     input::{Command, Verb},
     names::{Revision, ServiceName, VersionName},
 };
@@ -32,6 +33,9 @@ pub struct CommandRequest {
     /// `start`: another build under the same version name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// `start`: where the version answers, when the config file does not name it, e.g. `http://app:8000`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// `undo`: the revision whose result is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_revision: Option<u64>,
@@ -102,11 +106,17 @@ pub enum BadRequest {
 }
 
 impl CommandRequest {
-    /// Checks the body against the verb and makes the engine's command of it.
+    /// Checks the body against the verb and makes the engine's command of it; `site` reads an endpoint.
     ///
     /// # Errors
     /// When there is no such verb, a field is missing, belongs to another verb, is malformed or too long.
-    pub fn into_command(self, service: ServiceName, verb: &str, actor: String) -> Result<Command, BadRequest> {
+    pub fn into_command(
+        self,
+        service: ServiceName,
+        verb: &str,
+        actor: String,
+        site: impl FnOnce(&str) -> Result<Site, String>,
+    ) -> Result<Command, BadRequest> {
         let reason = self.reason.clone().unwrap_or_default();
         if reason.len() > REASON_BYTES_MAX {
             let problem = format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", reason.len());
@@ -114,15 +124,17 @@ impl CommandRequest {
         }
         let reason = one_line(&reason);
         let expect_revision = self.expect_revision.map(Revision);
-        let verb = self.verb(verb)?;
+        let verb = self.verb(verb, site)?;
         Ok(Command { service, verb, actor, reason, expect_revision })
     }
 
-    fn verb(self, verb: &str) -> Result<Verb, BadRequest> {
+    fn verb(self, verb: &str, site: impl FnOnce(&str) -> Result<Site, String>) -> Result<Verb, BadRequest> {
         match verb {
             "start" => {
-                self.only("start", &["to", "revision"])?;
-                Ok(Verb::Start { to: wanted_version(self.to)?, revision: wish_revision(self.revision)? })
+                self.only("start", &["to", "revision", "endpoint"])?;
+                let site = self.endpoint.as_deref().map(site).transpose();
+                let site = site.map_err(|problem| BadRequest::Invalid { field: "endpoint", problem })?;
+                Ok(Verb::Start { to: wanted_version(self.to)?, revision: wish_revision(self.revision)?, site })
             }
             "promote" => {
                 self.only("promote", &["full", "force"])?;
@@ -159,6 +171,7 @@ impl CommandRequest {
         let given = [
             ("to", self.to.is_some()),
             ("revision", self.revision.is_some()),
+            ("endpoint", self.endpoint.is_some()),
             ("toRevision", self.to_revision.is_some()),
             ("weight", self.weight.is_some()),
             ("full", self.full),
@@ -202,11 +215,17 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::endpoint::Endpoint;
 
     fn command(verb: &str, body: &str) -> Result<Command, String> {
         let request: CommandRequest = serde_json::from_str(body).map_err(|error| error.to_string())?;
         let web = ServiceName::new("web").unwrap();
-        request.into_command(web, verb, "ann".to_owned()).map_err(|error| error.to_string())
+        request
+            .into_command(web, verb, "ann".to_owned(), |text| match text {
+                "http://app:8000" => Ok(Site { endpoint: Endpoint::tcp("app", 8000), is_tls: false }),
+                _ => Err("is no URL".to_owned()),
+            })
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -215,7 +234,16 @@ mod tests {
             (
                 "start",
                 r#"{"to":"v2","revision":"abc"}"#,
-                Verb::Start { to: VersionName::new("v2").unwrap(), revision: "abc".into() },
+                Verb::Start { to: VersionName::new("v2").unwrap(), revision: "abc".into(), site: None },
+            ),
+            (
+                "start",
+                r#"{"to":"v3","endpoint":"http://app:8000"}"#,
+                Verb::Start {
+                    to: VersionName::new("v3").unwrap(),
+                    revision: String::new(),
+                    site: Some(Site { endpoint: Endpoint::tcp("app", 8000), is_tls: false }),
+                },
             ),
             ("promote", r#"{"full":true,"force":true}"#, Verb::Promote { full: true, force: true }),
             ("promote", "{}", Verb::Promote { full: false, force: false }),
@@ -247,6 +275,8 @@ mod tests {
                 "`weight`: `5` is not a weight: write a weight as `5%`, `0.25%` or `2500ppm`",
             ),
             ("start", "{}", "`start` needs `to`"),
+            ("start", r#"{"to":"v2","endpoint":"app"}"#, "`endpoint`: is no URL"),
+            ("retry", r#"{"endpoint":"http://a"}"#, "`endpoint` means nothing to `retry`"),
             ("promote", r#"{"force":true}"#, "`promote --force` needs `full`"),
         ] {
             assert_eq!(command(verb, body).unwrap_err(), message, "{verb} {body}");

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::codec;
 use crate::engine::{
-    event::{self, EventKind},
+    event::{self, EventKind, GateWord},
+    gate::GateKind,
     names::{Revision, ServiceName, VersionName},
     samples,
     stats::share_test::slowness,
@@ -131,6 +132,8 @@ pub enum Cause {
     ConsecutiveErrors { errors: u64, limit: u64 },
     /// An analysis did not end well.
     Analysis { metric: String, phase: String, message: String },
+    /// A gate's answer (`go`, `stop`, `rollBack`), or that it gives none (`nothing`).
+    Gate { gate: String, kind: String, said: String, message: String },
     /// Too little traffic.
     NoTraffic {
         #[serde(with = "codec::millis")]
@@ -223,6 +226,9 @@ impl From<&event::Cause> for Cause {
             From::Proven { alpha, margin, requests } => Self::Proven { alpha, margin, requests },
             From::ConsecutiveErrors { errors, limit } => Self::ConsecutiveErrors { errors, limit },
             From::Analysis { metric, phase, message } => Self::Analysis { metric, phase: phase.to_owned(), message },
+            From::Gate { gate, kind, said, message } => {
+                Self::Gate { gate, kind: kind.as_str().to_owned(), said: said.as_str().to_owned(), message }
+            }
             From::NoTraffic { waited } => Self::NoTraffic { waited_ms: waited },
             From::Endpoint { endpoint, why } => Self::Endpoint { endpoint, why },
             From::Deadline { deadline } => Self::Deadline { deadline_ms: deadline },
@@ -256,6 +262,9 @@ impl From<Cause> for event::Cause {
             Cause::Analysis { metric, phase, message } => {
                 Self::Analysis { metric, phase: analysis_word(&phase), message }
             }
+            Cause::Gate { gate, kind, said, message } => {
+                Self::Gate { gate, kind: gate_kind(&kind), said: gate_word(&said), message }
+            }
             Cause::NoTraffic { waited_ms } => Self::NoTraffic { waited: waited_ms },
             Cause::Endpoint { endpoint, why } => Self::Endpoint { endpoint, why },
             Cause::Deadline { deadline_ms } => Self::Deadline { deadline: deadline_ms },
@@ -272,6 +281,14 @@ fn verb_word(text: &str) -> &'static str {
 
 fn analysis_word(text: &str) -> &'static str {
     ["Failed", "Error", "Inconclusive"].into_iter().find(|known| *known == text).unwrap_or("Error")
+}
+
+fn gate_kind(text: &str) -> GateKind {
+    GateKind::ALL.into_iter().find(|known| known.as_str() == text).unwrap_or(GateKind::Rollout)
+}
+
+fn gate_word(text: &str) -> GateWord {
+    GateWord::ALL.into_iter().find(|known| known.as_str() == text).unwrap_or(GateWord::Nothing)
 }
 
 fn metric_word(text: &str) -> &'static str {
@@ -308,6 +325,12 @@ mod tests {
             },
             event::Cause::ConsecutiveErrors { errors: 20, limit: 20 },
             event::Cause::Analysis { metric: "p95".into(), phase: "Failed", message: "3 > 2".into() },
+            event::Cause::Gate {
+                gate: "approve".into(),
+                kind: GateKind::ConfirmPromotion,
+                said: GateWord::Go,
+                message: String::new(),
+            },
             event::Cause::NoTraffic { waited: s(600) },
             event::Cause::Proven { alpha: 0.05, margin: 0.002, requests: 1_930 },
             event::Cause::Deadline { deadline: s(43_200) },

@@ -116,6 +116,9 @@ pub struct Rollout {
     /// The mirror routes in force.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mirror_routes: Vec<MirrorRoute>,
+    /// How soon the share test would see a bad canary; absent without weight or traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
 }
 
 /// A mirror route in force: copies of requests that stable serves go to the canary.
@@ -127,6 +130,17 @@ pub struct MirrorRoute {
     /// Of so many requests that meet it, in parts per million.
     #[serde(with = "codec::ppm")]
     pub share_ppm: Weight,
+}
+
+/// How soon a canary that fails a share of its requests would be seen: about, in the median.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forecast {
+    /// That share: twice stable's, and at least 1 %.
+    pub error_rate: f64,
+    /// Until it would be seen.
+    #[serde(with = "codec::millis")]
+    pub about_ms: Duration,
 }
 
 /// One thing that is awaited.
@@ -203,6 +217,9 @@ pub struct Version {
     /// Its name.
     #[serde(with = "codec::word")]
     pub name: VersionName,
+    /// Where it answers, when the config file does not name it: it was added by `start` with an endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_at: Option<String>,
     /// `stable`, `canary` or `other`.
     #[serde(with = "codec::word")]
     pub role: Role,
@@ -316,6 +333,7 @@ impl From<&view::RolloutView> for Rollout {
             checks: rollout.checks.iter().map(Check::from).collect(),
             header_routes: rollout.header_routes.clone(),
             mirror_routes: rollout.mirror_routes.iter().map(MirrorRoute::from).collect(),
+            forecast: rollout.forecast.map(|of| Forecast { error_rate: of.error_rate, about_ms: of.about }),
         }
     }
 }
@@ -331,6 +349,7 @@ impl From<Rollout> for view::RolloutView {
             checks: rollout.checks.into_iter().map(Into::into).collect(),
             header_routes: rollout.header_routes,
             mirror_routes: rollout.mirror_routes.into_iter().map(Into::into).collect(),
+            forecast: rollout.forecast.map(|of| view::Forecast { error_rate: of.error_rate, about: of.about_ms }),
         }
     }
 }
@@ -400,6 +419,7 @@ impl From<Check> for view::CheckView {
 impl From<&view::VersionView> for Version {
     fn from(version: &view::VersionView) -> Self {
         Self {
+            added_at: version.added_at.clone(),
             name: version.name.clone(),
             role: version.role,
             weight_ppm: version.weight,
@@ -421,6 +441,7 @@ impl From<&view::VersionView> for Version {
 impl From<Version> for view::VersionView {
     fn from(version: Version) -> Self {
         Self {
+            added_at: version.added_at,
             name: version.name,
             role: version.role,
             weight: version.weight_ppm,
@@ -494,9 +515,11 @@ mod tests {
                     .collect(),
                 header_routes: vec!["staff".into()],
                 mirror_routes: vec![view::MirrorView { name: "shadow".into(), share: "12.5%".parse().unwrap() }],
+                forecast: Some(view::Forecast { error_rate: 0.02, about: s(40) }),
             }),
             undo_to: None,
             versions: vec![view::VersionView {
+                added_at: Some("http://app:8000".into()),
                 name: VersionName::new("v2").unwrap(),
                 role: Role::Canary,
                 weight: "5%".parse().unwrap(),

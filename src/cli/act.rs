@@ -54,13 +54,17 @@ impl Shared {
 #[command(after_help = "\
 Examples:
   serin start --to v2
-  serin start web --to v2 --revision 3f2c1ab --reason \"release 42\"")]
+  serin start web --to v2 --revision 3f2c1ab --reason \"release 42\"
+  serin start web --to v43 --endpoint http://app-v43:8000     a version that the config file does not name")]
 pub(super) struct StartArgs {
     /// Which service; may be left out when there is only one
     service: Option<String>,
     /// The wanted version, as the config file names it
     #[arg(long, value_name = "VERSION")]
     to: String,
+    /// Where it answers, for a version that the config file does not name; kept in the state, and told by `serin drift`
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
     /// Another build under the same version name
     #[arg(long, value_name = "TEXT")]
     revision: Option<String>,
@@ -70,7 +74,12 @@ pub(super) struct StartArgs {
 
 impl Act for StartArgs {
     fn request(&self) -> Result<(Option<&str>, &'static str, CommandRequest), Trouble> {
-        let body = CommandRequest { to: Some(self.to.clone()), revision: self.revision.clone(), ..self.shared.body() };
+        let body = CommandRequest {
+            to: Some(self.to.clone()),
+            revision: self.revision.clone(),
+            endpoint: self.endpoint.clone(),
+            ..self.shared.body()
+        };
         Ok((self.service.as_deref(), "start", body))
     }
 }

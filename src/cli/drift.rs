@@ -73,7 +73,12 @@ pub(super) fn run(global: &Global) -> Result<Exit, Trouble> {
     for plan in &config.services {
         let Some(service) = list.body.services.iter().find(|service| service.name == plan.name) else { continue };
         let wish = plan.wish.as_ref().map(|wish| wish.version.as_str());
-        let found = of_service(service, plan.stable.as_str(), wish);
+        let mut found = of_service(service, plan.stable.as_str(), wish);
+        found.extend(service.versions.iter().filter_map(|version| {
+            let (name, url) = (&version.name, version.added_at.as_ref()?);
+            let help = format!("it was added by `serin start`; write `{name}: {url}` there to keep it in the file");
+            Some(("versions", format!("no `{name}`"), format!("`{name}` at {url}"), help))
+        }));
         drift.extend(found.into_iter().map(|(field, file, live, help)| Drift {
             line: line(&text, &path, &["services", plan.name.as_str(), field]),
             field: format!("services.{}.{field}", plan.name),

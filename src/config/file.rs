@@ -57,7 +57,8 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let fast_path = fields.get("fastPath").map(|at| report.word(&at, &[("on", true), ("off", false)]));
     let templates =
         fields.get("analysisTemplates").map(|at| template::templates(&at, folder, report)).unwrap_or_default();
-    let services = service::services(&fields, &templates, folder, report);
+    let (services, gates): (Vec<_>, Vec<_>) =
+        service::services(&fields, &templates, folder, report).into_iter().unzip();
     let notify = fields.get("notify").map(|at| notify::receivers(&at, report)).unwrap_or_default();
     let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
@@ -84,6 +85,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
                 service
             })
             .collect(),
+        gates: gates.into_iter().flatten().collect(),
         routes: Arc::new(Routes::new(routes)),
         trusted: trusted.into(),
         outbound: outbound.into(),

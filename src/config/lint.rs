@@ -31,7 +31,7 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
 /// Nothing could ever revert the canary.
 fn unwatched(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
     let strategy = &plan.strategy;
-    let analyses = strategy.analysis.is_some() || strategy.steps.iter().any(|step| matches!(step, Step::Analysis(_)));
+    let analyses = strategy.analysis.is_some() || strategy.steps.iter().any(|step| step.analyses().is_some());
     if limits(&strategy.guard).next().is_none()
         && strategy.guard.share_test.is_none()
         && strategy.guard.consecutive_errors == 0

@@ -3,7 +3,7 @@
 
 use super::{
     suggest,
-    yaml::{Node, Value},
+    yaml::{Field, Node, Value},
 };
 
 /// A key that contains one of these, or nearly is one of the fields, holds a secret.
@@ -69,9 +69,21 @@ fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
                     let bare = items.iter().filter(|item| matches!(item.value, Value::Scalar(_)));
                     bare.for_each(|item| hide_in(bytes, item, true));
                 }
+                if let (Value::List(gates), "gates") = (&field.node.value, &*field.key) {
+                    for gate in gates {
+                        hide_address(bytes, gate);
+                    }
+                }
             }
         }
     }
+}
+
+/// How a gate is asked: its URL may be a password, and its header fields are.
+fn hide_address(bytes: &mut [u8], gate: &Node) {
+    let Value::Map(fields) = &gate.value else { return };
+    let secret = |field: &&Field| suggest::closest(&field.key, ["url", "headers"]).is_some();
+    fields.iter().filter(secret).for_each(|field| hide_in(bytes, &field.node, true));
 }
 
 /// `${NAME}` and `${NAME:-}` show nothing, and seeing them helps.

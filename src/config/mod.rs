@@ -6,9 +6,11 @@ mod blue_green;
 #[cfg(test)]
 mod corpus;
 mod diagnostic;
+mod experiment;
 mod failure;
 mod file;
 mod filter;
+pub mod gate;
 mod guard;
 mod header_route;
 mod health;
@@ -49,6 +51,7 @@ use std::{
 };
 
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity};
+pub use scalar::site;
 pub use settings::Config;
 pub use strategy::STEPS_MAX;
 pub use substitute::Environment;

@@ -104,7 +104,7 @@ fn receiver(at: &At<'_>, report: &mut Report) -> Option<Receiver> {
 }
 
 /// As written; empty is off.
-fn url(at: &At<'_>, report: &mut Report) -> Option<String> {
+pub(super) fn url(at: &At<'_>, report: &mut Report) -> Option<String> {
     report.scalar(at, "a URL such as `https://hooks.example/serin`", |text| {
         if text.is_empty() {
             return Ok(String::new());

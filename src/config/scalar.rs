@@ -5,7 +5,7 @@ use std::{net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 use super::report::{At, Problem, Report};
 use crate::engine::{
-    endpoint::Endpoint,
+    endpoint::{Endpoint, Site},
     weight::{Weight, WeightError},
 };
 
@@ -71,18 +71,17 @@ impl Report {
     }
 
     /// Where a version answers.
-    pub fn endpoint(&mut self, at: &At<'_>) -> Option<Written> {
+    pub fn endpoint(&mut self, at: &At<'_>) -> Option<Site> {
         self.scalar(at, "a URL such as `http://app:8000`", endpoint)
     }
 }
 
-/// An endpoint as it is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Where it is.
-    pub endpoint: Endpoint,
-    /// Whether it is asked by TLS.
-    pub is_tls: bool,
+/// Reads where a version answers, as it is written in a file.
+///
+/// # Errors
+/// What is wrong with it, and how it is written.
+pub fn site(text: &str) -> Result<Site, String> {
+    endpoint(text).map_err(|problem| format!("{}; {}", problem.message, problem.fix.unwrap_or(problem.help)))
 }
 
 /// A duration as people write it: `1h30m`, `30s`, `800ms`, `1500ms`.
@@ -208,7 +207,7 @@ fn address(text: &str) -> Result<SocketAddr, Problem> {
     })
 }
 
-fn endpoint(text: &str) -> Result<Written, Problem> {
+fn endpoint(text: &str) -> Result<Site, Problem> {
     let help = "write it as `http://host:port` or `https://host:port`, with nothing after the port, or as `unix:/path`";
     if let Some(path) = text.strip_prefix("unix:") {
         return unix(path);
@@ -227,11 +226,11 @@ fn endpoint(text: &str) -> Result<Written, Problem> {
         }
     };
     authority(rest.strip_suffix('/').unwrap_or(rest), if is_tls { 443 } else { 80 })
-        .map(|endpoint| Written { endpoint, is_tls })
+        .map(|endpoint| Site { endpoint, is_tls })
         .map_err(|message| Problem::new(message, help))
 }
 
-fn unix(path: &str) -> Result<Written, Problem> {
+fn unix(path: &str) -> Result<Site, Problem> {
     // What the system takes, with its closing zero (unix(7)).
     const LONGEST: usize = 107;
     let help = "write the absolute path of the socket, as `unix:/run/app.sock`";
@@ -242,7 +241,7 @@ fn unix(path: &str) -> Result<Written, Problem> {
     if path.len() > LONGEST || path.contains('\0') {
         return Err(Problem::new("has a path that is too long for a socket", help));
     }
-    Ok(Written { endpoint: Endpoint::Unix { path: path.into() }, is_tls: false })
+    Ok(Site { endpoint: Endpoint::Unix { path: path.into() }, is_tls: false })
 }
 
 /// `host`, `host:port`, `[v6]:port`; the scheme's own port without one.
@@ -331,10 +330,10 @@ mod tests {
             ("http://app_v1-2", "app_v1-2", 80),
         ] {
             let read = endpoint(text).unwrap();
-            assert_eq!(read, Written { endpoint: Endpoint::tcp(host, port), is_tls: false }, "{text}");
+            assert_eq!(read, Site { endpoint: Endpoint::tcp(host, port), is_tls: false }, "{text}");
         }
         let tls = endpoint("https://app").unwrap();
-        assert_eq!(tls, Written { endpoint: Endpoint::tcp("app", 443), is_tls: true });
+        assert_eq!(tls, Site { endpoint: Endpoint::tcp("app", 443), is_tls: true });
         let unix = endpoint("unix:/run/app.sock").unwrap();
         assert_eq!(unix.endpoint, Endpoint::Unix { path: "/run/app.sock".into() });
         for text in [

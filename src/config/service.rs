@@ -6,7 +6,9 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 use super::{
     assign,
     diagnostic::{Code, Span},
-    failure, filter, lint,
+    failure, filter,
+    gate::{self, GateAddress},
+    lint,
     report::{At, Fields, Problem, Report},
     shape, strategy, suggest,
     template::Templates,
@@ -27,7 +29,12 @@ pub const VERSIONS_MAX: usize = 100;
 const SERVICES_MAX: usize = 1_000;
 
 /// All services; those that are wrong are reported and left out.
-pub fn services(file: &Fields<'_>, templates: &Templates<'_>, folder: &Path, report: &mut Report) -> Vec<ServicePlan> {
+pub fn services(
+    file: &Fields<'_>,
+    templates: &Templates<'_>,
+    folder: &Path,
+    report: &mut Report,
+) -> Vec<(ServicePlan, Vec<GateAddress>)> {
     let help = "name a service with its versions: `services: { web: { versions: …, stable: v1 } }`";
     let Some(at) = file.need(report, "services", help) else { return Vec::new() };
     let Some(entries) = report.entries(&at) else { return Vec::new() };
@@ -94,7 +101,7 @@ fn service(
     templates: &Templates<'_>,
     folder: &Path,
     report: &mut Report,
-) -> Option<ServicePlan> {
+) -> Option<(ServicePlan, Vec<GateAddress>)> {
     let fields = report.fields(at, &shape::SERVICE)?;
     let help = "name each version and where it answers: `versions: { v1: http://host:port }`";
     let versions = fields.need(report, "versions", help).map(|at| versions(&at, folder, report)).unwrap_or_default();
@@ -106,6 +113,8 @@ fn service(
     let assign = fields.get("assign").map(|at| assign::assign(&at, &names(&versions), report)).unwrap_or_default();
     let failure = failure::failure(&fields, report);
     let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
+    let gates = fields.get("gates").map(|at| gate::gates(&at, name, report)).unwrap_or_default();
+    let (gates, addresses) = gates.into_iter().unzip();
     let plan = ServicePlan {
         name: ServiceName::new(name?).ok()?,
         versions: versions.into_iter().filter_map(|(_, plan)| plan).collect(),
@@ -118,11 +127,12 @@ fn service(
         retry: Retry::default(),
         failure: failure?,
         strategy: strategy?,
+        gates,
     };
     if !report.refused() {
         lint::service(&plan, &fields, report);
     }
-    Some(plan)
+    Some((plan, addresses))
 }
 
 /// Every version's name, with its plan if that is right.

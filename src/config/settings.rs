@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use super::notify::Receiver;
+use super::{gate::GateAddress, notify::Receiver};
 use crate::{
     engine::{
         address::Network,
@@ -34,6 +34,8 @@ pub struct Config {
     pub state: State,
     /// What is split; exactly one for now.
     pub services: Vec<ServicePlan>,
+    /// Where the services' gates are asked.
+    pub gates: Vec<GateAddress>,
     /// Which service takes which request.
     pub routes: Arc<Routes>,
     /// Who is told about rollouts.

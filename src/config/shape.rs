@@ -58,8 +58,9 @@ shapes! {
     MIRROR = "routes[].filters.mirror" { service percentage methods } later {}
     TIMEOUTS = "routes[].timeouts" { request attempt idle upgraded } later {}
     SERVICE = "services.<name>" {
-        versions stable canary revision assign rescue deadCanary countAsError steps hold abortWhen strategy
-    } later { gates }
+        versions stable canary revision assign rescue deadCanary countAsError steps hold abortWhen strategy gates
+    } later {}
+    GATE = "services.<name>.gates[]" { name type url timeout headers metadata } later {}
     RESCUE = "services.<name>.rescue" { methods conditions } later {}
     COUNT_AS_ERROR = "services.<name>.countAsError" { statuses grpc } later {}
     VERSION = "services.<name>.versions.<name>" {
@@ -89,8 +90,15 @@ shapes! {
     ABORT = "services.<name>.strategy.canary.abort" { ramp capacityGuard } later {}
     CAPACITY_GUARD = "services.<name>.strategy.canary.abort.capacityGuard" { minHealthy deadline } later {}
     WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}
-    STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute setMirrorRoute pause analysis }
-        later { experiment }
+    STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute setMirrorRoute pause analysis experiment }
+        later {}
+    EXPERIMENT = "services.<name>.strategy.canary.steps[].experiment" { duration templates analyses }
+        later { dryRun scaleDownDelaySeconds analysisRunMetadata }
+    EXPERIMENT_ARM = "services.<name>.strategy.canary.steps[].experiment.templates[]" { name version weight }
+        later { specRef replicas service metadata selector }
+    EXPERIMENT_ANALYSIS = "services.<name>.strategy.canary.steps[].experiment.analyses[]" {
+        name templateName args requiredForCompletion
+    } later { clusterScope }
     HEADER_ROUTE = "services.<name>.strategy.canary.steps[].setHeaderRoute" { name match all } later {}
     HEADER_ROUTE_MATCH = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[]" { headerName headerValue } later {}
     HEADER_VALUE = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[].headerValue" { exact prefix regex } later {}

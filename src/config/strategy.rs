@@ -6,7 +6,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use super::{
     blue_green,
     diagnostic::Code,
-    guard, header_route, mirror, policy,
+    experiment, guard, header_route, mirror, policy,
     report::{At, Fields, Problem, Report},
     shape,
     template::Templates,
@@ -27,7 +27,7 @@ const HOLD: Duration = Duration::from_mins(2);
 const NO_TRAFFIC_FOR: Duration = Duration::from_mins(10);
 const DAY: Duration = Duration::from_hours(24);
 /// How long a step may hold.
-const HOLDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(30 * 24);
+pub(super) const HOLDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(30 * 24);
 
 /// The strategy of a service in either form.
 pub fn strategy(
@@ -159,7 +159,9 @@ fn steps(
 ) -> Option<Vec<Step>> {
     let items = report.items(at, STEPS_MAX)?;
     let read: Vec<Step> = items.iter().filter_map(|at| step(at, max, templates, versions, report)).collect();
-    (read.len() == items.len()).then_some(read)
+    let mut read = Some(read).filter(|read| read.len() == items.len())?;
+    experiment::fill_in(&mut read, &items, report);
+    Some(read)
 }
 
 fn step(at: &At<'_>, max: u64, templates: &Templates<'_>, versions: &[&str], report: &mut Report) -> Option<Step> {
@@ -171,7 +173,7 @@ fn step(at: &At<'_>, max: u64, templates: &Templates<'_>, versions: &[&str], rep
     let mut present = shape::STEP.fields.iter().filter_map(|name| fields.get(name));
     let Some(first) = present.next() else {
         if !at.has_any() {
-            report.missing(at, "setWeight", "a step is one of `setWeight`, `pause` and `analysis`");
+            report.missing(at, "setWeight", "a step is one of `setWeight`, `pause`, `analysis` and `experiment`");
         }
         return None;
     };
@@ -189,12 +191,13 @@ fn step(at: &At<'_>, max: u64, templates: &Templates<'_>, versions: &[&str], rep
         "setHeaderRoute" => header_route::step(&first, report),
         "setMirrorRoute" => mirror::step(&first, report),
         "pause" => pause(&first, report).map(Step::Pause),
+        "experiment" => experiment::step(&first, max, templates, versions, report),
         _ => templates.analysis(&first, versions, report).map(Step::Analysis),
     }
 }
 
 /// An integer is a part of `max`, as in Argo Rollouts; `0.1%` and `1000ppm` are what they say.
-fn set_weight(at: &At<'_>, max: u64, report: &mut Report) -> Option<Weight> {
+pub(super) fn set_weight(at: &At<'_>, max: u64, report: &mut Report) -> Option<Weight> {
     let help = format!("write an integer from 0 to {max} (a part of `maxTrafficWeight`), `5%`, `0.1%` or `1000ppm`");
     let bad = |message: String| Problem::new(message, &*help);
     report.scalar(at, "a weight such as `5` or `0.1%`", |text| {

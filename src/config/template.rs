@@ -107,6 +107,43 @@ impl<'a> Templates<'a> {
         self.run(&fields, versions, Use::Step, report)
     }
 
+    /// The analyses of an experiment, in one run, and whether the experiment ends with them.
+    pub fn of_experiment(&self, at: &At<'_>, versions: &[&str], report: &mut Report) -> Option<(Vec<Template>, bool)> {
+        let mut all: Vec<Template> = Vec::new();
+        let mut ends = Vec::new();
+        for item in report.items(at, TEMPLATES_MAX)? {
+            let fields = report.fields(&item, &shape::EXPERIMENT_ANALYSIS)?;
+            let given = fields.get("args").map(|at| args::args(&at, Path::new(""), report)).unwrap_or_default();
+            let _for_people = fields.get("name").and_then(|at| service::name(&at, report));
+            let help = "say which template to run: `templateName: latency`";
+            let name = fields.need(report, "templateName", help)?;
+            let text = report.filled(&name, "the name of a template")?;
+            let Some(draft) = self.named(&text) else {
+                service::unknown(&name, "analysis template", self.drafts.iter().map(|draft| &*draft.at.name), report);
+                continue;
+            };
+            let mut drafts = Vec::new();
+            self.add_with_nested(draft, &name, &mut drafts);
+            let filled = fill(&drafts, given, &Rules::default(), (versions, Use::Step), report);
+            let twice = filled.iter().flat_map(|template| &template.metrics).find(|metric| {
+                all.iter().flat_map(|template| &template.metrics).any(|other| other.name == metric.name)
+            });
+            if let Some(twice) = twice {
+                let message = format!("two analyses of this experiment have a metric `{}`", twice.name);
+                report.error(Code::Conflict, &name.span(), message).help("give the metrics different names");
+            }
+            all.extend(filled);
+            let words = [("true", true), ("false", false)];
+            ends.push(fields.get("requiredForCompletion").map_or(Some(false), |at| report.word(&at, &words))?);
+        }
+        if ends.iter().any(|end| *end != ends[0]) {
+            report
+                .error(Code::Conflict, &at.key_span, "only some of these analyses are required for completion")
+                .help("mark all of them `requiredForCompletion: true`, or none and give the experiment a `duration`");
+        }
+        Some((all, ends.first().copied().unwrap_or_default()))
+    }
+
     /// The analysis beside `steps` steps.
     pub fn background(
         &self,
@@ -135,7 +172,7 @@ impl<'a> Templates<'a> {
     }
 
     fn run(&self, fields: &Fields<'_>, versions: &[&str], of: Use, report: &mut Report) -> Option<Vec<Template>> {
-        let mut given = fields.get("args").map(|at| args::args(&at, Path::new(""), report)).unwrap_or_default();
+        let given = fields.get("args").map(|at| args::args(&at, Path::new(""), report)).unwrap_or_default();
         let rules = rules::rules(fields, report);
         let help = "say which templates to run: `templates: [{ templateName: latency }]`";
         let list = fields.need(report, "templates", help)?;
@@ -150,18 +187,7 @@ impl<'a> Templates<'a> {
             }
             self.add_with_nested(draft, &name, &mut drafts);
         }
-        let plain: Vec<&Draft<'_>> = drafts.iter().map(|(draft, _)| *draft).collect();
-        let declared: Vec<&Arg> = plain.iter().flat_map(|draft| &draft.args).collect();
-        args::check_given(&mut given, &declared, plain.is_empty(), report);
-        unique_metrics(&drafts, report);
-        let metrics: Vec<&str> = plain.iter().flat_map(|draft| draft.names()).collect();
-        rules.check(&metrics, report);
-        let values = args::Values::of(&given, &declared, report);
-        let filled = drafts.iter().map(|(draft, name)| draft.fill(name, &values, &rules, report)).collect();
-        for (draft, name) in &drafts {
-            draft.check_use(name, versions, of, report);
-        }
-        Some(filled)
+        Some(fill(&drafts, given, &rules, (versions, of), report))
     }
 
     fn reference<'s>(&'s self, item: &At<'s>, report: &mut Report) -> Option<(&'s Draft<'a>, At<'s>)> {
@@ -284,6 +310,28 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// Templates with their arguments, checked for where they are used.
+fn fill(
+    drafts: &[(&Draft<'_>, At<'_>)],
+    mut given: Vec<Arg>,
+    rules: &Rules,
+    (versions, of): (&[&str], Use),
+    report: &mut Report,
+) -> Vec<Template> {
+    let plain: Vec<&Draft<'_>> = drafts.iter().map(|(draft, _)| *draft).collect();
+    let declared: Vec<&Arg> = plain.iter().flat_map(|draft| &draft.args).collect();
+    args::check_given(&mut given, &declared, plain.is_empty(), report);
+    unique_metrics(drafts, report);
+    let metrics: Vec<&str> = plain.iter().flat_map(|draft| draft.names()).collect();
+    rules.check(&metrics, report);
+    let values = args::Values::of(&given, &declared, report);
+    let filled = drafts.iter().map(|(draft, name)| draft.fill(name, &values, rules, report)).collect();
+    for (draft, name) in drafts {
+        draft.check_use(name, versions, of, report);
+    }
+    filled
 }
 
 /// Metrics of one run share a name space.

@@ -9,12 +9,11 @@ use super::{
     health,
     listener::file_fault,
     report::{At, Fields, Problem, Report},
-    scalar::Written,
     shape,
 };
 use crate::{
     engine::{
-        endpoint::{Endpoint, UpstreamHttp},
+        endpoint::{Endpoint, Site, UpstreamHttp},
         filter::BothWays,
         upstream::{Balancing, UpstreamLimits, UpstreamPlan, UpstreamTls},
     },
@@ -36,7 +35,7 @@ pub struct Upstream {
 
 /// A version that is a URL alone.
 pub fn short(at: &At<'_>, report: &mut Report) -> Option<Upstream> {
-    let Written { endpoint, is_tls } = report.endpoint(at)?;
+    let Site { endpoint, is_tls } = report.endpoint(at)?;
     let plan = UpstreamPlan { tls: is_tls.then(Arc::default), ..UpstreamPlan::default() };
     Some(Upstream { endpoints: vec![endpoint], http: meant(UpstreamHttp::Auto, is_tls), plan, filters: Arc::default() })
 }
@@ -91,7 +90,7 @@ fn endpoints(at: &At<'_>, report: &mut Report) -> Option<(Vec<Endpoint>, bool)> 
     let mut read: Vec<Endpoint> = Vec::new();
     let mut first_scheme = None;
     for item in &items {
-        let Some(Written { endpoint, is_tls }) = report.endpoint(item) else { continue };
+        let Some(Site { endpoint, is_tls }) = report.endpoint(item) else { continue };
         if read.contains(&endpoint) {
             report.error(Code::Conflict, &item.span(), "this endpoint is in the list twice").help("keep one of them");
         }

@@ -65,13 +65,13 @@ fn the_full_sample_shows_the_defaults() {
 fn the_full_sample_means_what_it_says() {
     let config = load(&sample("full.yaml"), &|_| None).unwrap_or_else(|found| panic!("{found}"));
     let steps = &config.services[0].strategy.steps;
-    assert_eq!(steps.len(), 15, "the bake is two");
-    assert_eq!(steps[14], Step::Pause(Pause::Bake(Duration::from_mins(10))));
+    assert_eq!(steps.len(), 16, "the bake is two");
+    assert_eq!(steps[15], Step::Pause(Pause::Bake(Duration::from_mins(10))));
     assert_eq!(steps[0], Step::SetWeight(Weight::from_ppm(1_000).unwrap()));
     assert_eq!(steps[2], Step::SetWeight(percent(5)));
     assert_eq!(steps[3], Step::Pause(Pause::Requests(2_000)));
     assert_eq!(steps[6], Step::Pause(Pause::Person));
-    let Step::SetMirrorRoute { route: Some(shadow), .. } = &steps[8] else { panic!("a mirror route") };
+    let Step::SetMirrorRoute { route: Some(shadow), .. } = &steps[9] else { panic!("a mirror route") };
     assert_eq!((shadow.share, shadow.matches.len(), shadow.matches[0].headers.len()), (percent(10), 2, 1));
     let Step::Analysis(templates) = &steps[4] else { panic!("an analysis") };
     let [template] = &templates[..] else { panic!("one template") };

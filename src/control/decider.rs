@@ -12,6 +12,7 @@ use crate::engine::{
     analysis::ask::Question,
     effect::Effect,
     event::Event,
+    gate::GateQuestion,
     input::{Command, Input},
     memory::EvidenceMemory,
     plan::Plan,
@@ -30,6 +31,8 @@ pub struct Decider {
 pub struct Outcome {
     /// What is to be asked of others. Nothing waits for it.
     pub questions: Vec<Question>,
+    /// Gates to be asked, once what asks them is in force: none when it is not.
+    pub gates: Vec<GateQuestion>,
     /// The last event of it, if any, once all is persisted and published.
     pub told: Result<Option<Event>, CommandError>,
 }
@@ -61,18 +64,23 @@ impl Decider {
     pub fn apply(&mut self, input: Input, now: Timestamp, plan: impl FnOnce() -> Plan) -> Outcome {
         let mut effects = Vec::new();
         if let Err(refusal) = self.engine.apply(input, now, &mut effects) {
-            return Outcome { questions: Vec::new(), told: Err(refusal.into()) };
+            return Outcome { questions: Vec::new(), gates: Vec::new(), told: Err(refusal.into()) };
         }
-        let questions = effects.iter().filter_map(|effect| match effect {
-            Effect::Measure(question) => Some(Question::clone(question)),
-            Effect::Persist(_) | Effect::Publish { .. } => None,
-        });
-        let questions = questions.collect();
+        let (mut questions, mut gates) = (Vec::new(), Vec::new());
+        for effect in &effects {
+            match effect {
+                Effect::Measure(question) => questions.push(Question::clone(question)),
+                Effect::Consult(question) => gates.push(GateQuestion::clone(question)),
+                Effect::Persist(_) | Effect::Publish { .. } => {}
+            }
+        }
         let told = self.hands.carry_out(effects).map_err(|Alarm(trouble)| {
             self.fall_back(&trouble, plan(), now);
+            // What is not in force is told to nobody.
+            gates.clear();
             CommandError::Storage(trouble)
         });
-        Outcome { questions, told }
+        Outcome { questions, gates, told }
     }
 
     /// What a command would decide, tried on a copy.
@@ -84,7 +92,7 @@ impl Decider {
         self.engine.clone().apply(Input::Command(command), now, &mut effects)?;
         let decided = effects.into_iter().filter_map(|effect| match effect {
             Effect::Persist(decision) => Some(decision.event),
-            Effect::Publish { .. } | Effect::Measure(_) => None,
+            Effect::Publish { .. } | Effect::Measure(_) | Effect::Consult(_) => None,
         });
         Ok(decided.last())
     }

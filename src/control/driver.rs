@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use http::HeaderName;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
@@ -25,20 +26,22 @@ use crate::{
     clock::Clock,
     config::{
         Config,
+        gate::GateAddress,
+        settings::Secret,
         watch::{Change, Watcher},
     },
     engine::{
         Engine, Recovered,
         address::Address,
-        analysis::{answer::Reply, ask::Ticket},
         event::Event,
+        gate::GateQuestion,
         input::{Input, Refusal},
         names::Generation,
         time::Timestamp,
     },
     measure::Reader,
     outbound::Reach,
-    provider::{Answered, Provider},
+    provider::{Answered, Call, Provider},
     publish::Publication,
     store::{self, Outbox, Store},
     words,
@@ -181,7 +184,7 @@ impl Driver {
                 () = &mut stop => break,
                 () = tokio::time::sleep(due) => self.tick(),
                 Some(message) = self.inbox.recv() => self.answer(message),
-                Some((ticket, reply)) = self.answers.recv() => self.answered(ticket, reply),
+                Some(answered) = self.answers.recv() => self.answered(answered),
                 Some(change) = self.watcher.changed() => self.file_changed(change),
             }
         }
@@ -220,12 +223,23 @@ impl Driver {
         }
     }
 
-    fn answered(&mut self, ticket: Ticket, reply: Result<Reply, String>) {
-        if let Err(trouble) = &reply {
-            warn!(service = %ticket.service, metric = ticket.metric, "not measured: {trouble}");
-        }
+    fn answered(&mut self, answered: Answered) {
+        let input = match answered {
+            Answered::Question(ticket, reply) => {
+                if let Err(trouble) = &reply {
+                    warn!(service = %ticket.service, metric = ticket.metric, "not measured: {trouble}");
+                }
+                Input::Answered(ticket, reply)
+            }
+            Answered::Gate(ticket, answer) => {
+                if let Err(trouble) = &answer {
+                    warn!(service = %ticket.service, gate = &*ticket.gate, "no answer of a gate: {trouble}");
+                }
+                Input::GateAnswered(ticket, answer)
+            }
+        };
         // Answers are never refused.
-        let _never = self.apply(Input::Answered(ticket, reply), self.clock.now());
+        let _never = self.apply(input, self.clock.now());
         self.show();
     }
 
@@ -243,14 +257,34 @@ impl Driver {
     }
 
     fn apply(&mut self, input: Input, now: Timestamp) -> Result<Option<Event>, CommandError> {
-        let Outcome { questions, told } = self.decider.apply(input, now, || self.source.config.plan());
+        let Outcome { questions, gates, told } = self.decider.apply(input, now, || self.source.config.plan());
         for question in questions {
             let metric = question.ticket.metric.clone();
             if !self.provider.ask(question) {
                 warn!(metric, "not asked, since too many questions wait; it counts as an error");
             }
         }
+        for question in gates {
+            self.consult(question);
+        }
         told
+    }
+
+    fn consult(&self, question: GateQuestion) {
+        let ticket = &question.ticket;
+        let is_it = |known: &&GateAddress| known.service == ticket.service && known.gate == ticket.gate;
+        // Without an address the answer is missed, and the engine notices.
+        let Some(address) = self.source.config.gates.iter().find(is_it) else { return };
+        let revealed = |(name, value): &(HeaderName, Secret)| (name.to_string(), value.reveal().to_owned());
+        let call = Call {
+            url: address.url.reveal().to_owned(),
+            headers: address.headers.iter().map(revealed).collect(),
+            metadata: address.metadata.clone(),
+            question,
+        };
+        if !self.provider.consult(call) {
+            warn!(gate = &*address.gate, "not asked, since too many questions wait; it is asked again");
+        }
     }
 
     /// New certificates are taken up without the file being saved.
@@ -292,6 +326,7 @@ impl Driver {
             .forget_unconfigured(&self.decider.engine().table());
         self.source.text = source.text;
         self.source.config.services = source.config.services;
+        self.source.config.gates = source.config.gates;
         self.source.config.routes = source.config.routes;
         self.source.config.trusted = source.config.trusted;
         Ok(later)

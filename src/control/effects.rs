@@ -147,7 +147,7 @@ fn sorted(effects: Vec<Effect>) -> (Vec<Decision>, Tables) {
             Effect::Persist(decision) => decisions.push(*decision),
             Effect::Publish { table, withdrawal } => tables.push((table, withdrawal)),
             // Asked by the driver: nothing waits for it.
-            Effect::Measure(_) => {}
+            Effect::Measure(_) | Effect::Consult(_) => {}
         }
     }
     (decisions, tables)

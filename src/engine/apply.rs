@@ -81,6 +81,12 @@ impl Engine {
                 }
                 Ok(())
             }
+            Input::GateAnswered(ticket, answer) => {
+                if let Some(service) = self.services.iter_mut().find(|of| *of.name() == ticket.service) {
+                    service.gate_answered(&ticket, answer, &mut log);
+                }
+                Ok(())
+            }
             Input::Command(command) => self.command(&command, &mut log),
         };
         self.sequence = sequence;

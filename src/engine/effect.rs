@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{analysis::ask::Question, event::Event, memory::ServiceMemory, table::Table};
+use super::{analysis::ask::Question, event::Event, gate::GateQuestion, memory::ServiceMemory, table::Table};
 
 /// Something to be done. `apply` appends these in the order in which they must happen.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,8 @@ pub enum Effect {
     },
     /// Ask somebody else, and tell the answer by `Input::Answered`. Nothing waits for it.
     Measure(Box<Question>),
+    /// Ask a gate, and tell the answer by `Input::GateAnswered`. Nothing waits for it.
+    Consult(Box<GateQuestion>),
 }
 
 /// A decision as it is remembered: what was decided, and what must survive of the service after it.

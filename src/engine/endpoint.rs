@@ -21,6 +21,27 @@ pub enum Endpoint {
     },
 }
 
+/// An endpoint with the scheme that it is written with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// Whether it is asked by TLS.
+    pub is_tls: bool,
+}
+
+impl fmt::Display for Site {
+    /// As the file writes it: `http://host:port`, `https://host:port` or `unix:/path`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match (&self.endpoint, self.is_tls) {
+            (Endpoint::Unix { .. }, _) => "",
+            (Endpoint::Tcp { .. }, true) => "https://",
+            (Endpoint::Tcp { .. }, false) => "http://",
+        };
+        write!(f, "{scheme}{}", self.endpoint)
+    }
+}
+
 impl Endpoint {
     /// An endpoint over TCP.
     #[must_use]

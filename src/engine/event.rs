@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    gate::GateKind,
     names::{Revision, ServiceName, VersionName},
     samples::Counts,
     time::Timestamp,
@@ -61,6 +62,8 @@ pub enum EventKind {
     ScaleDown,
     /// A person ended the analyses that were running.
     Terminated,
+    /// A gate let the rollout go on.
+    GatePassed,
     /// An endpoint of a version that serves is left out. One that comes and goes is told of once in a while.
     EndpointOut,
     /// An endpoint that was told to be out is back.
@@ -69,7 +72,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Initialized,
         Self::Started,
         Self::WeightChanged,
@@ -82,6 +85,7 @@ impl EventKind {
         Self::Reconfigured,
         Self::ScaleDown,
         Self::Terminated,
+        Self::GatePassed,
         Self::EndpointOut,
         Self::EndpointBack,
     ];
@@ -108,6 +112,7 @@ impl EventKind {
             Self::Reconfigured => "reconfigured",
             Self::ScaleDown => "scaleDown",
             Self::Terminated => "terminated",
+            Self::GatePassed => "gatePassed",
             Self::EndpointOut => "endpointOut",
             Self::EndpointBack => "endpointBack",
         }
@@ -194,6 +199,17 @@ pub enum Cause {
         /// Value, limit and sample sizes, in words.
         message: String,
     },
+    /// A gate's answer, or that it gives none.
+    Gate {
+        /// The gate's name.
+        gate: String,
+        /// What it was asked.
+        kind: GateKind,
+        /// What it said.
+        said: GateWord,
+        /// Why there was no answer, in words; empty when there was one.
+        message: String,
+    },
     /// Too little traffic for `noTrafficFor`.
     NoTraffic {
         /// How long.
@@ -213,4 +229,33 @@ pub enum Cause {
     },
     /// The state could not be written or read, or was too old.
     Storage(String),
+}
+
+/// What a gate said that decided something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GateWord {
+    /// Go on.
+    Go,
+    /// Stop.
+    Stop,
+    /// Give the canary up.
+    RollBack,
+    /// Nothing that could be understood, several times in a row.
+    Nothing,
+}
+
+impl GateWord {
+    /// All words.
+    pub const ALL: [Self; 4] = [Self::Go, Self::Stop, Self::RollBack, Self::Nothing];
+
+    /// The word for records and the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Go => "go",
+            Self::Stop => "stop",
+            Self::RollBack => "rollBack",
+            Self::Nothing => "nothing",
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use super::{
     analysis::{answer::Reply, ask::Ticket},
+    endpoint::Site,
+    gate::{GateAnswer, GateTicket},
     names::{Revision, ServiceName, VersionName},
     plan::Plan,
     samples::Samples,
@@ -17,6 +19,8 @@ pub enum Input {
     Measured(Samples),
     /// Somebody else answered what `Effect::Measure` asked, or no answer could be had, for the reason in words.
     Answered(Ticket, Result<Reply, String>),
+    /// A gate answered what `Effect::Consult` asked, or no answer could be had, for the reason in words.
+    GateAnswered(GateTicket, Result<GateAnswer, String>),
     /// A person or a script asks for something.
     Command(Command),
 }
@@ -45,6 +49,8 @@ pub enum Verb {
         to: VersionName,
         /// Another build under the same name; may be empty.
         revision: String,
+        /// Where it answers, for a version that the file does not name.
+        site: Option<Site>,
     },
     /// Goes on with the next step now; with `full`, skips all that is left.
     Promote {

@@ -1,6 +1,7 @@
 //! The plain data that must survive a restart. `store` maps it to versioned records.
 
 use super::{
+    endpoint::Site,
     names::{Revision, ServiceName, VersionName},
     plan::Wish,
     stats::share_test::ShareTestState,
@@ -36,6 +37,8 @@ pub struct ServiceMemory {
     pub revision: Revision,
     /// Versions that serve no longer, with the time from which they may be stopped; bounded.
     pub leaving: Vec<(VersionName, Timestamp)>,
+    /// Versions that the file does not name, with where they answer; bounded.
+    pub added: Vec<(VersionName, Site)>,
     /// Where things stand.
     pub phase: PhaseMemory,
 }
@@ -84,13 +87,15 @@ pub enum PauseKind {
     Inconclusive,
     /// Too little traffic to judge; resume waits again.
     NoTraffic,
+    /// A gate gives no answer; resume asks it again, promote goes on without it.
+    Gate,
     /// The state was lost, stale or could not be written: stable only. Ended by `start` or `abort`, not by resume.
     Untrusted,
 }
 
 impl PauseKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Step,
         Self::Command,
         Self::Weight,
@@ -98,6 +103,7 @@ impl PauseKind {
         Self::Guard,
         Self::Inconclusive,
         Self::NoTraffic,
+        Self::Gate,
         Self::Untrusted,
     ];
 
@@ -112,6 +118,7 @@ impl PauseKind {
             Self::Guard => "guard",
             Self::Inconclusive => "inconclusive",
             Self::NoTraffic => "noTraffic",
+            Self::Gate => "gate",
             Self::Untrusted => "untrusted",
         }
     }
@@ -134,6 +141,10 @@ pub struct RolloutMemory {
     pub spent_ms: u64,
     /// Its turn among other rollouts has come.
     pub admitted: bool,
+    /// The gates before its first step let it begin.
+    pub begun: bool,
+    /// Gates that said go in the present step, by name; bounded by the gates there are.
+    pub passed: Vec<String>,
 }
 
 /// The share test's state of one running rollout. Saved each second, without fsync: losing it costs evidence, not safety.

@@ -11,6 +11,7 @@ pub mod event;
 pub mod explain;
 pub mod failure;
 pub mod filter;
+pub mod gate;
 pub mod health;
 pub mod input;
 pub mod memory;

@@ -7,9 +7,10 @@ use super::{
     address::Network,
     analysis::Template,
     assign::{Cohort, ForceRule, HeaderRoute},
-    endpoint::{Endpoint, UpstreamHttp},
+    endpoint::{Endpoint, Site, UpstreamHttp},
     failure::{FailurePlan, Retry},
     filter::BothWays,
+    gate::GatePlan,
     mirror::MirrorRoute,
     names::{ServiceName, VersionName},
     policy::Policy,
@@ -63,6 +64,8 @@ pub struct ServicePlan {
     pub failure: FailurePlan,
     /// How a canary is tried.
     pub strategy: Strategy,
+    /// Who outside is asked whether a rollout may go on; names unique.
+    pub gates: Vec<GatePlan>,
 }
 
 /// One version as the file wants it.
@@ -78,6 +81,23 @@ pub struct VersionPlan {
     pub upstream: Arc<UpstreamPlan>,
     /// What is changed on the way to it and back.
     pub filters: Arc<BothWays>,
+}
+
+impl VersionPlan {
+    /// A version of which only the address is known; all else is as by default.
+    #[must_use]
+    pub fn at(name: VersionName, site: &Site) -> Self {
+        // Without TLS nothing is agreed on: that is HTTP/1.1 then.
+        let http = if site.is_tls { UpstreamHttp::Auto } else { UpstreamHttp::H1 };
+        let upstream = UpstreamPlan { tls: site.is_tls.then(Arc::default), ..UpstreamPlan::default() };
+        Self {
+            name,
+            endpoints: vec![site.endpoint.clone()],
+            http,
+            upstream: Arc::new(upstream),
+            filters: Arc::default(),
+        }
+    }
 }
 
 /// The wanted version: a rollout starts when this differs from the wish last seen.
@@ -150,6 +170,57 @@ pub enum Step {
     Pause(Pause),
     /// Runs an analysis and goes on when it is Successful.
     Analysis(Vec<Template>),
+    /// Gives other versions a part of what is stable's, for as long as the step takes.
+    Experiment(Experiment),
+}
+
+/// `experiment: { duration, templates, analyses }`. Has a duration, or analyses with whose success it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// How long it goes on.
+    pub duration: Option<Duration>,
+    /// Who takes part; together with the canary they have at most everything.
+    pub arms: Vec<Arm>,
+    /// What is judged meanwhile, in one run.
+    pub analyses: Vec<Template>,
+    /// It ends as soon as the run is Successful.
+    pub ends_with_analyses: bool,
+}
+
+/// A version that takes part in an experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arm {
+    /// What it is called in the experiment.
+    pub name: String,
+    /// Which version; one that is stable or the canary by then gets nothing by it.
+    pub version: VersionName,
+    /// Its share, taken out of stable's.
+    pub weight: Weight,
+}
+
+impl Step {
+    /// What is analysed in the step.
+    #[must_use]
+    pub fn analyses(&self) -> Option<&[Template]> {
+        match self {
+            Self::Analysis(templates) => Some(templates),
+            Self::Experiment(experiment) if !experiment.analyses.is_empty() => Some(&experiment.analyses),
+            Self::Experiment(_)
+            | Self::SetWeight(_)
+            | Self::SetHeaderRoute { .. }
+            | Self::SetMirrorRoute { .. }
+            | Self::Pause(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn analyses_mut(&mut self) -> Option<&mut Vec<Template>> {
+        match self {
+            Self::Analysis(templates) => Some(templates),
+            Self::Experiment(experiment) => Some(&mut experiment.analyses),
+            Self::SetWeight(_) | Self::SetHeaderRoute { .. } | Self::SetMirrorRoute { .. } | Self::Pause(_) => None,
+        }
+    }
 }
 
 /// How long a pause step holds.

@@ -98,6 +98,8 @@ pub struct RolloutView {
     pub header_routes: Vec<String>,
     /// The mirror routes in force: copies of requests that stable serves go to the canary.
     pub mirror_routes: Vec<MirrorView>,
+    /// How soon the share test would see a bad canary at the present weight and traffic; none without either.
+    pub forecast: Option<Forecast>,
 }
 
 /// A mirror route in force.
@@ -107,6 +109,15 @@ pub struct MirrorView {
     pub name: String,
     /// Of so many requests that meet it.
     pub share: Weight,
+}
+
+/// How soon a canary that fails a share of its requests would be seen: about, in the median.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Forecast {
+    /// That share: twice stable's, and at least 1 %.
+    pub error_rate: f64,
+    /// Until it would be seen.
+    pub about: Duration,
 }
 
 /// One thing that is awaited.
@@ -208,6 +219,8 @@ pub enum Unit {
 pub struct VersionView {
     /// Its name.
     pub name: VersionName,
+    /// Where it answers, when the file does not name it.
+    pub added_at: Option<String>,
     /// Its part now.
     pub role: Role,
     /// The share asked for.

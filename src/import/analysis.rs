@@ -33,9 +33,33 @@ pub(super) struct Outcome {
 
 /// Reads `{ templates, args, dryRun, measurementRetention }` and the templates that it names; `known` are those of others.
 pub(super) fn analysis(item: &Item, context: Context<'_>, known: &[TemplateDraft], ledger: &mut Ledger) -> Outcome {
+    read(item.list(&["templates"]), item, context, known, ledger)
+}
+
+/// Reads `{ templateName, args }`, as an experiment has it.
+pub(super) fn one(item: &Item, context: Context<'_>, known: &[TemplateDraft], ledger: &mut Ledger) -> Outcome {
+    let Outcome { text, is_partial, templates } = read(std::slice::from_ref(item), item, context, known, ledger);
+    let name = scalar(item.get("templateName").and_then(Item::text).unwrap_or_default());
+    let (list, alone) = (format!("templates: [{{ templateName: {name} }}]"), format!("templateName: {name}"));
+    // What an experiment's analysis cannot say besides: what of it is dry, and what is kept.
+    let text = text.filter(|text| !text.contains("dryRun:") && !text.contains("measurementRetention:"));
+    Outcome {
+        is_partial: is_partial || text.is_none(),
+        text: text.map(|text| text.replacen(&list, &alone, 1)),
+        templates,
+    }
+}
+
+fn read(
+    references: &[Item],
+    item: &Item,
+    context: Context<'_>,
+    known: &[TemplateDraft],
+    ledger: &mut Ledger,
+) -> Outcome {
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut is_partial = false;
-    for reference in item.list(&["templates"]) {
+    for reference in references {
         is_partial |= !collect(reference, true, context.objects, &mut found, ledger);
     }
     let rules: Vec<&Item> = found.iter().filter_map(|found| found.object.item.get("spec")).chain([item]).collect();

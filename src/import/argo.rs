@@ -4,7 +4,7 @@
 use super::{
     Importer,
     analysis::{self, Context, Outcome},
-    argo_blue_green as blue_green, argo_routing as routing,
+    argo_blue_green as blue_green, argo_experiment as experiment, argo_routing as routing,
     backend::{Place, backend},
     draft::{Draft, Service, Step, service_name, unused_name},
     ledger::Ledger,
@@ -245,11 +245,11 @@ fn step(item: &Item, service: &mut Service, draft: &mut Draft, context: Context<
         Some(("analysis", analysis)) => gate(analysis, &place, service, draft, context, ledger),
         Some(("setHeaderRoute", header_route)) => routing::step(header_route, &place, context.owner, service, ledger),
         Some(("setMirrorRoute", mirror_route)) => mirror::step(mirror_route, &place, service, ledger),
-        Some((name @ ("experiment" | "plugin"), gate)) => {
-            let later =
-                if name == "experiment" { "waits for `experiment`" } else { "Serin has no step plugins; see `gates`" };
-            ledger.dropped(gate, format!("{later}; a wait for a person stands in its place"));
-            service.steps.push_person(format!("{place}: stands for the step `{name}`, which is not supported yet"));
+        Some(("experiment", item)) => experiment::step(item, &place, service, draft, context, ledger),
+        Some(("plugin", plugin)) => {
+            let why = "Serin has no step plugins; see `gates`; a wait for a person stands in its place";
+            ledger.dropped(plugin, why);
+            service.steps.push_person(format!("{place}: stands for the step `plugin`"));
         }
         // The others hold nothing, and the table of reasons knows them.
         Some(_) => {}

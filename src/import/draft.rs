@@ -36,6 +36,10 @@ pub(super) struct Service {
     pub(super) name: String,
     pub(super) stable: Backend,
     pub(super) canary: Option<Backend>,
+    /// Versions of experiments.
+    pub(super) others: Vec<Backend>,
+    /// Entries of `gates`, each on one line.
+    pub(super) gates: Vec<String>,
     /// The canary gets traffic now, so it is wished for in the file.
     pub(super) is_running: bool,
     pub(super) force_header: Option<String>,
@@ -69,6 +73,8 @@ pub(super) enum Step {
     Person,
     /// The value of `analysis`, on one line.
     Analysis(String),
+    /// The value of `experiment`, on one line.
+    Experiment(String),
     /// The value of `setHeaderRoute`, on one line.
     HeaderRoute(String),
     /// The value of `setMirrorRoute`, on one line.
@@ -97,6 +103,15 @@ impl Steps {
     /// Whether a step, a wait for a person and one more step fit.
     pub(super) const fn has_room(&self) -> bool {
         self.0.len() + 3 <= STEPS_MAX
+    }
+
+    /// The last weight, nothing before the first; none where it has a unit.
+    pub(super) fn weight(&self) -> Option<u64> {
+        let weights = self.0.iter().rev().map(|(step, _)| match step {
+            Step::Weight(weight) => Some(weight.parse().ok()),
+            _ => None,
+        });
+        weights.flatten().next().unwrap_or(Some(0))
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -140,6 +155,8 @@ impl Service {
             name,
             stable,
             canary,
+            others: Vec::new(),
+            gates: Vec::new(),
             is_running: false,
             force_header: None,
             force_cookie: None,
@@ -163,7 +180,7 @@ impl Service {
 
     fn write(&self, text: &mut String) {
         let _ = writeln!(text, "  {}:\n    versions:", key_of(&self.name));
-        for backend in [Some(&self.stable), self.canary.as_ref()].into_iter().flatten() {
+        for backend in [Some(&self.stable), self.canary.as_ref()].into_iter().flatten().chain(&self.others) {
             let _ = writeln!(text, "      {}: {}", key_of(&backend.version), backend.text());
         }
         let _ = writeln!(text, "    stable: {}", scalar(&self.stable.version));
@@ -178,6 +195,12 @@ impl Service {
             None => {}
         }
         self.write_assign(text);
+        if !self.gates.is_empty() {
+            text.push_str("    gates:\n");
+        }
+        for gate in &self.gates {
+            let _ = writeln!(text, "      - {gate}");
+        }
         if !self.blue_green.is_empty() {
             text.push_str("    strategy:\n      blueGreen:\n");
             for (field, value, from) in &self.blue_green {
@@ -252,6 +275,7 @@ impl Step {
             Self::Hold(duration) => format!("pause: {{ duration: {} }}", shown(*duration)),
             Self::Person => "pause: {}".to_owned(),
             Self::Analysis(analysis) => format!("analysis: {analysis}"),
+            Self::Experiment(experiment) => format!("experiment: {experiment}"),
             Self::HeaderRoute(route) => format!("setHeaderRoute: {route}"),
             Self::MirrorRoute(route) => format!("setMirrorRoute: {route}"),
         }

@@ -1,5 +1,5 @@
 //! Flagger: Canaries with their MetricTemplates. Weights and interval become steps, the built-in metrics the guard, queries
-//! an analysis beside the steps. A gate that cannot be asked is not left out: a wait for a person stands in its place.
+//! an analysis beside the steps, webhooks gates. A gate that cannot be asked is not left out: a wait for a person stands in its place.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{
     Importer,
     backend::{Backend, Place, backend},
     draft::{Draft, Service, Step, Sticky, service_name, unused_name},
-    flagger_metrics, flagger_tell, istio_http,
+    flagger_gates, flagger_metrics, flagger_tell, istio_http,
     ledger::Ledger,
     manifest::{Item, Object, Objects},
     matching::{Condition, Match},
@@ -58,7 +58,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.analysis.primaryReadyThreshold", READY),
     ("Canary", "spec.analysis.canaryReadyThreshold", READY),
     ("Canary", "spec.analysis.sessionAffinity", "the cookie of Serin is host-only, HttpOnly and SameSite=Lax"),
-    ("Canary", "spec.analysis.webhooks", "waits for `gates`"),
+    ("Canary", "spec.analysis.webhooks", "the analysis is skipped, and its webhooks with it"),
     ("Canary", "spec.analysis.match", "it is for `iterations`, in which only those who meet it see the canary"),
     ("MetricTemplate", "spec", "no metric that is watched names this template"),
     ("AlertProvider", "spec", "only its type and address are read, where an alert of a Canary names it"),
@@ -197,9 +197,9 @@ fn versions(canary: &Object, draft: &Draft, objects: &Objects, ledger: &mut Ledg
 
 fn steps(analysis: &Item, service: &mut Service, draft: &mut Draft, ledger: &mut Ledger) {
     let hold = interval(analysis, ledger);
-    let gates = Gates::read(analysis, ledger);
+    let gates = flagger_gates::read(analysis, service, ledger);
     if gates.start {
-        service.steps.push_person("stands for the webhooks before the start, which cannot be asked yet");
+        service.steps.push_person("stands for the webhooks before the start, which cannot be asked");
     }
     let weights = weights(analysis, ledger);
     if let Some((route, place)) = mirror(analysis, ledger) {
@@ -211,7 +211,7 @@ fn steps(analysis: &Item, service: &mut Service, draft: &mut Draft, ledger: &mut
     }
     for (weight, place) in weights {
         if gates.increase {
-            service.steps.push_person("stands for confirm-traffic-increase, which cannot be asked yet");
+            service.steps.push_person("stands for confirm-traffic-increase, which cannot be asked");
         }
         // A gate, a weight and its hold, and one more gate at the end.
         if !service.steps.has_room() {
@@ -226,7 +226,7 @@ fn steps(analysis: &Item, service: &mut Service, draft: &mut Draft, ledger: &mut
         iterations(analysis, service, hold, ledger);
     }
     if gates.end {
-        service.steps.push_person("stands for confirm-promotion, which cannot be asked yet");
+        service.steps.push_person("stands for confirm-promotion, which cannot be asked");
     }
 }
 
@@ -367,39 +367,6 @@ fn audience(analysis: &Item, service: &mut Service, ledger: &mut Ledger) -> bool
         }
     }
     is_sent
-}
-
-/// Which webhooks would hold the rollout, and where.
-#[derive(Default)]
-struct Gates {
-    start: bool,
-    increase: bool,
-    end: bool,
-}
-
-impl Gates {
-    fn read(analysis: &Item, ledger: &mut Ledger) -> Self {
-        let mut gates = Self::default();
-        for hook in analysis.list(&["webhooks"]) {
-            let place = match hook.get("type").and_then(Item::text) {
-                Some("confirm-rollout" | "pre-rollout") => {
-                    gates.start = true;
-                    "before the first step"
-                }
-                Some("confirm-traffic-increase") => {
-                    gates.increase = true;
-                    "before each weight"
-                }
-                Some("confirm-promotion") => {
-                    gates.end = true;
-                    "at the end"
-                }
-                _ => continue,
-            };
-            ledger.dropped(hook, format!("waits for `gates`; a wait for a person stands {place}"));
-        }
-        gates
-    }
 }
 
 fn metrics(analysis: &Item, service: &mut Service, ledger: &mut Ledger) {

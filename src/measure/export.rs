@@ -1,6 +1,8 @@
 //! The Prometheus page, in the OpenMetrics text format: encoded at scrape time from the same cells that decide.
 //! Every label value comes from the config or from a fixed list, none from a client.
 
+mod analyses;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::{self, Write as _},
@@ -139,6 +141,7 @@ impl Collector for Page {
         self.weights(to)?;
         rollouts(to, &self.input.view.services)?;
         checks(to, &self.input.view.services)?;
+        analyses::analyses(to, &self.input.view.services)?;
         receivers(to, &self.input.notify)?;
         self.config(to)?;
         self.process(to)

@@ -4,6 +4,7 @@
 mod cloudwatch;
 mod datadog;
 mod exec;
+mod gate;
 mod graphite;
 mod http;
 mod influxdb;
@@ -19,12 +20,16 @@ use std::{io, sync::Arc, thread, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    engine::analysis::{
-        answer::Reply,
-        ask::{Ask, Question, Ticket},
+    engine::{
+        analysis::{
+            answer::Reply,
+            ask::{Ask, Question, Ticket},
+        },
+        gate::{GateAnswer, GateTicket},
     },
     outbound::Reach,
 };
+pub use gate::Call;
 use http::Clients;
 use secret::Secrets;
 
@@ -34,12 +39,25 @@ pub const QUEUE_MAX: usize = 256;
 pub const AT_ONCE_MAX: usize = 32;
 
 /// What came of a question.
-pub type Answered = (Ticket, Result<Reply, String>);
+#[derive(Debug)]
+pub enum Answered {
+    /// Of an analysis.
+    Question(Ticket, Result<Reply, String>),
+    /// Of a gate.
+    Gate(GateTicket, Result<GateAnswer, String>),
+}
+
+/// What is asked.
+#[derive(Debug)]
+enum Asked {
+    Question(Question),
+    Gate(Call),
+}
 
 /// Asks, on a thread of its own: neither a large answer nor a secret's slow disk holds up a decision.
 #[derive(Debug)]
 pub struct Provider {
-    questions: mpsc::Sender<Question>,
+    questions: mpsc::Sender<Asked>,
 }
 
 impl Provider {
@@ -61,21 +79,36 @@ impl Provider {
     /// Asks soon. False when too many questions wait already; this one is never answered then.
     #[must_use]
     pub fn ask(&self, question: Question) -> bool {
-        self.questions.try_send(question).is_ok()
+        self.questions.try_send(Asked::Question(question)).is_ok()
+    }
+
+    /// Asks a gate soon. False as with [`ask`](Self::ask).
+    #[must_use]
+    pub fn consult(&self, call: Call) -> bool {
+        self.questions.try_send(Asked::Gate(call)).is_ok()
     }
 }
 
-async fn serve(mut asked: mpsc::Receiver<Question>, answer: mpsc::Sender<Answered>, reach: Reach) {
+async fn serve(mut asked: mpsc::Receiver<Asked>, answer: mpsc::Sender<Answered>, reach: Reach) {
     let (clients, places) = (Arc::new(Clients::new(reach)), Arc::new(Semaphore::new(AT_ONCE_MAX)));
-    while let Some(Question { ticket, ask, timeout }) = asked.recv().await {
+    while let Some(asked) = asked.recv().await {
         let (clients, answer) = (Arc::clone(&clients), answer.clone());
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         tokio::spawn(async move {
-            let now = Duration::from_millis(ticket.asked.as_millis());
-            let reply = ask_within(&ask, now, timeout, &clients).await;
+            let answered = match asked {
+                Asked::Question(Question { ticket, ask, timeout }) => {
+                    let now = Duration::from_millis(ticket.asked.as_millis());
+                    let reply = ask_within(&ask, now, timeout, &clients).await;
+                    Answered::Question(ticket, reply)
+                }
+                Asked::Gate(call) => {
+                    let reply = gate::ask(&call, &clients).await;
+                    Answered::Gate(call.question.ticket, reply)
+                }
+            };
             drop(place);
             // Nobody listens any more when the control plane is gone.
-            let _gone = answer.send((ticket, reply)).await;
+            let _gone = answer.send(answered).await;
         });
     }
 }

@@ -38,6 +38,11 @@ impl Secrets {
         Ok(whole)
     }
 
+    /// A secret that is put in otherwise.
+    pub(super) fn keep(&mut self, secret: String) {
+        self.used.push(secret);
+    }
+
     /// As [`text`](Self::text), of texts that may be absent.
     pub(super) fn optional(&mut self, text: Option<&Text>) -> Result<Option<String>, String> {
         text.map(|text| self.text(text)).transpose()

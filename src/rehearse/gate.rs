@@ -5,7 +5,7 @@ use crate::{
     engine::{
         analysis::template::MetricPlan,
         event::Cause,
-        plan::{ErrorRateLimit, Guard, LatencyLimit, ServicePlan, ShareTestPlan, Step},
+        plan::{ErrorRateLimit, Guard, LatencyLimit, ServicePlan, ShareTestPlan},
     },
     words,
 };
@@ -30,11 +30,8 @@ pub(super) fn gates(plan: &ServicePlan) -> Vec<Gate> {
     all.extend(guard.latency.iter().copied().map(Gate::Latency));
     all.extend(guard.share_test.map(Gate::ShareTest));
     all.extend(Some(guard.consecutive_errors).filter(|limit| *limit > 0).map(Gate::ConsecutiveErrors));
-    let steps = plan.strategy.steps.iter().enumerate().filter_map(|(at, step)| match step {
-        Step::Analysis(templates) => Some((at + 1, templates)),
-        _ => None,
-    });
-    let background = plan.strategy.analysis.iter().map(|analysis| (BACKGROUND, &analysis.templates));
+    let steps = plan.strategy.steps.iter().enumerate().filter_map(|(at, step)| Some((at + 1, step.analyses()?)));
+    let background = plan.strategy.analysis.iter().map(|analysis| (BACKGROUND, &*analysis.templates));
     for (step, templates) in steps.chain(background) {
         for template in templates {
             let decides = |metric: &&MetricPlan| !metric.dry_run;
@@ -127,10 +124,8 @@ impl Gate {
             Self::ConsecutiveErrors(limit) => guard.consecutive_errors = *limit,
             Self::Analysis { .. } => {}
         }
-        let steps = plan.strategy.steps.iter_mut().enumerate().filter_map(|(at, step)| match step {
-            Step::Analysis(templates) => Some((at + 1, templates)),
-            _ => None,
-        });
+        let steps =
+            plan.strategy.steps.iter_mut().enumerate().filter_map(|(at, step)| Some((at + 1, step.analyses_mut()?)));
         let background = plan.strategy.analysis.as_mut().map(|analysis| (BACKGROUND, &mut analysis.templates));
         for (step, templates) in steps.chain(background) {
             for template in templates {

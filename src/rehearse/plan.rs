@@ -6,7 +6,7 @@ use super::rollout::{PERSON_AFTER, Times, millis};
 use crate::engine::{
     analysis::template::Provider,
     names::{ServiceName, VersionName},
-    plan::{OnNoTraffic, Pause, ServicePlan, Step, Wish},
+    plan::{Experiment, OnNoTraffic, Pause, ServicePlan, Step, Wish},
     weight::Weight,
 };
 
@@ -64,10 +64,7 @@ impl Script {
 /// Nobody outside can be asked about made-up traffic.
 fn leave_out_outside(plan: &mut ServicePlan) {
     let strategy = &mut plan.strategy;
-    let steps = strategy.steps.iter_mut().filter_map(|step| match step {
-        Step::Analysis(templates) => Some(templates),
-        _ => None,
-    });
+    let steps = strategy.steps.iter_mut().filter_map(Step::analyses_mut);
     for templates in steps.chain(strategy.analysis.as_mut().map(|analysis| &mut analysis.templates)) {
         for template in templates {
             template.metrics.retain(|metric| matches!(metric.provider, Provider::Serin { .. }));
@@ -109,10 +106,11 @@ fn planned(plan: &ServicePlan, rate: f64) -> Duration {
                 Duration::ZERO
             }
             Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } => Duration::ZERO,
-            Step::Pause(Pause::For(duration) | Pause::Bake(duration)) => minimum.max(*duration),
+            Step::Pause(Pause::For(duration) | Pause::Bake(duration))
+            | Step::Experiment(Experiment { duration: Some(duration), .. }) => minimum.max(*duration),
             Step::Pause(Pause::Requests(count)) => minimum.max(requests(*count)),
             Step::Pause(Pause::Person) => PERSON_AFTER,
-            Step::Analysis(templates) => {
+            Step::Experiment(Experiment { analyses: templates, .. }) | Step::Analysis(templates) => {
                 let metrics = templates.iter().flat_map(|template| &template.metrics);
                 let takes = metrics.map(|metric| {
                     let times = metric.count.unwrap_or(1).saturating_sub(1);

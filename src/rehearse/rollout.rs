@@ -12,6 +12,7 @@ use crate::engine::{
     Engine, Recovered,
     effect::Effect,
     event::{Cause, EventKind},
+    gate::{GateAnswer, GateKind, GateQuestion},
     input::{Command, Input, Verb},
     memory::{PauseKind, PhaseMemory},
     plan::ServicePlan,
@@ -187,7 +188,7 @@ impl<'a> Stage<'a> {
 
     fn tell(&mut self, input: Input) {
         let now = START + Duration::from_millis(self.elapsed);
-        let mut effects = Vec::new();
+        let (mut effects, mut asked) = (Vec::new(), Vec::new());
         // Nothing that a rehearsal says can be refused; if it were, the rollout would be seen waiting.
         let _refused = self.engine.apply(input, now, &mut effects);
         for effect in effects {
@@ -207,7 +208,13 @@ impl<'a> Stage<'a> {
                 Effect::Publish { table, .. } => self.publish(table),
                 // Nobody outside is asked in a rehearsal: `plan` leaves such metrics out.
                 Effect::Measure(_) => {}
+                Effect::Consult(question) => asked.push(*question),
             }
+        }
+        // Every gate lets it on, and none wants it back: what traffic shows is rehearsed.
+        for GateQuestion { ticket, kind, .. } in asked {
+            let answer = if kind == GateKind::Rollback { GateAnswer::Stop } else { GateAnswer::Go };
+            self.tell(Input::GateAnswered(ticket, Ok(answer)));
         }
     }
 

@@ -108,7 +108,13 @@ impl Traffic {
             let arrives = Bucket::from_bits(dice.bits()).number();
             let arrives = span.from + u64::from(arrives) * length_ms / u64::from(BUCKETS);
             let taken = u64::try_from(latency.min(table.timeouts.attempt).as_millis()).unwrap_or(u64::MAX);
-            let request = Request { ends: arrives.saturating_add(taken), slot: of[arm], client, bucket, is_error };
+            // The other versions of an experiment behave as stable does, and are counted apart.
+            let slot = if [table.stable, table.canary.unwrap_or(table.stable)].contains(&version) {
+                of[arm]
+            } else {
+                self.slot(version, table)
+            };
+            let request = Request { ends: arrives.saturating_add(taken), slot, client, bucket, is_error };
             if request.ends < span.until {
                 self.count(request);
             } else {

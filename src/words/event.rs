@@ -5,7 +5,7 @@ use super::{
     style::{Mark, Style, Tone},
 };
 use crate::engine::{
-    event::{Cause, Event, EventKind},
+    event::{Cause, Event, EventKind, GateWord},
     samples::Counts,
     weight::Weight,
 };
@@ -38,6 +38,7 @@ pub fn sentence(event: &Event, before: Option<Weight>) -> String {
         EventKind::Terminated => format!("{who} stays at {weight}{step}: its analyses were ended"),
         EventKind::EndpointOut => format!("{who} loses an endpoint"),
         EventKind::EndpointBack => format!("{who} has an endpoint back"),
+        EventKind::GatePassed => format!("{who} stays at {weight}{step}: a gate lets it go on"),
         EventKind::Reconfigured => format!("{who} stays at {weight}{step}: a changed config file applies"),
     };
     match cause_of(event) {
@@ -83,6 +84,12 @@ pub fn cause(cause: &Cause) -> String {
         Cause::Analysis { metric, phase, message } => format!("analysis of {metric} ended {phase}: {message}"),
         Cause::Endpoint { endpoint, why } if why.is_empty() => endpoint.clone(),
         Cause::Endpoint { endpoint, why } => format!("{endpoint} ({why})"),
+        Cause::Gate { gate, kind, said, message } => match said {
+            GateWord::Go => format!("the gate {gate} ({}) says go", kind.as_str()),
+            GateWord::Stop => format!("the gate {gate} ({}) says stop", kind.as_str()),
+            GateWord::RollBack => format!("the gate {gate} ({}) wants it back", kind.as_str()),
+            GateWord::Nothing => format!("the gate {gate} ({}) gives no answer: {message}", kind.as_str()),
+        },
         Cause::NoTraffic { waited } => format!("too little traffic to judge it for {}", duration(*waited)),
         Cause::Deadline { deadline } => format!("not done within its deadline of {}", duration(*deadline)),
         Cause::Storage(problem) => format!("the state could not be used: {problem}"),
@@ -170,7 +177,11 @@ fn cause_of(event: &Event) -> Option<String> {
 fn mark(kind: EventKind) -> Mark {
     match kind {
         EventKind::Initialized | EventKind::Promoted | EventKind::EndpointBack => Mark::Good,
-        EventKind::Started | EventKind::WeightChanged | EventKind::StepChanged | EventKind::Resumed => Mark::Busy,
+        EventKind::Started
+        | EventKind::WeightChanged
+        | EventKind::StepChanged
+        | EventKind::Resumed
+        | EventKind::GatePassed => Mark::Busy,
         EventKind::Paused | EventKind::EndpointOut => Mark::Held,
         EventKind::Aborted => Mark::Bad,
         EventKind::Superseded | EventKind::Reconfigured | EventKind::ScaleDown | EventKind::Terminated => Mark::Next,
@@ -183,6 +194,7 @@ mod tests {
 
     use super::*;
     use crate::engine::{
+        gate::GateKind,
         names::{Revision, ServiceName, VersionName},
         time::Timestamp,
     };
@@ -250,6 +262,15 @@ mod tests {
             (
                 Cause::Analysis { metric: "p95".into(), phase: "Failed", message: "612 >= 500".into() },
                 "v2 aborted at 5%: analysis of p95 ended Failed: 612 >= 500",
+            ),
+            (
+                Cause::Gate {
+                    gate: "approve".into(),
+                    kind: GateKind::ConfirmPromotion,
+                    said: GateWord::Stop,
+                    message: String::new(),
+                },
+                "v2 aborted at 5%: the gate approve (confirm-promotion) says stop",
             ),
             (Cause::NoTraffic { waited: s(600) }, "v2 aborted at 5%: too little traffic to judge it for 10m"),
             (

@@ -15,7 +15,7 @@ use crate::engine::{
     names::Role,
     samples::Counts,
     time::Timestamp,
-    view::{CheckView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, Waiting},
+    view::{CheckView, Forecast, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, Waiting},
     weight::Weight,
 };
 
@@ -93,6 +93,10 @@ fn progressing(service: &ServiceView, rollout: &RolloutView, style: Style) -> Ve
     }
     lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
+    lines.extend(rollout.forecast.map(|Forecast { error_rate, about }| {
+        let (rate, about) = (share(error_rate), duration(about));
+        format!("At this traffic a canary with {rate} errors would be stopped in about {about}.")
+    }));
     lines.extend(measured(service));
     lines.extend(endpoint_items(service, style));
     lines.push(next(rollout));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod added;
 mod admin;
 mod admin_socket;
 mod analysis;
@@ -13,6 +14,7 @@ mod clients;
 mod dashboard;
 mod edge;
 mod floods;
+mod gates;
 mod guide;
 mod harness;
 mod health;

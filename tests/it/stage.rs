@@ -23,7 +23,10 @@ use serin::{
         names::{Generation, Revision, Role, ServiceName, VersionName},
         samples::Counts,
         time::Timestamp,
-        view::{CheckView, MirrorView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View, Waiting},
+        view::{
+            CheckView, Forecast, MirrorView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, View,
+            Waiting,
+        },
     },
 };
 use tokio::sync::{mpsc, oneshot};
@@ -328,6 +331,7 @@ fn version_view(name: &str, role: Role, weight: &str, counts: Counts) -> Version
     let ms = Duration::from_millis;
     let busy = counts.requests > 0;
     VersionView {
+        added_at: None,
         name: version(name),
         role,
         weight: weight.parse().unwrap(),
@@ -379,6 +383,7 @@ pub fn progressing() -> ServiceView {
                 check("versusStable", Verdict::Pass, Some(0.55), 100f64.ln(), Unit::LogEvidence),
                 check("consecutiveErrors", Verdict::Pass, Some(1.0), 20.0, Unit::Count),
             ],
+            forecast: Some(Forecast { error_rate: 0.01, about: Duration::from_secs(95) }),
         }),
         undo_to: None,
         versions: vec![

@@ -339,13 +339,13 @@ fn commands_that_make_no_sense_now_are_refused_and_say_what_would() {
         Verb::Retry,
         Verb::Undo { to: None },
         Verb::SetWeight(percent("5%")),
-        Verb::Start { to: version("v1"), revision: String::new() },
-        Verb::Start { to: version("v9"), revision: String::new() },
+        Verb::Start { to: version("v1"), revision: String::new(), site: None },
+        Verb::Start { to: version("v9"), revision: String::new(), site: None },
     ] {
         assert!(world.order(verb.clone()).is_err(), "{verb:?}");
     }
     assert_eq!(world.events.len(), before);
-    world.order(Verb::Start { to: version("v3"), revision: String::new() }).unwrap();
+    world.order(Verb::Start { to: version("v3"), revision: String::new(), site: None }).unwrap();
     assert_eq!(world.service().canary, Some(2));
 }
 

@@ -5,7 +5,9 @@
 mod analyses;
 mod decisions;
 mod endpoints;
+mod experiments;
 mod faults;
+mod gates;
 mod polling;
 mod rollouts;
 mod statistics;

@@ -165,7 +165,7 @@ fn disturb(world: &mut World, dice: &mut Dice) {
             let ppm = u32::try_from(dice.below(u64::from(BUCKETS) + 1)).unwrap();
             world.order(Verb::SetWeight(Weight::from_ppm(ppm).unwrap()))
         }
-        8 => world.order(Verb::Start { to: any_version(dice), revision: String::new() }),
+        8 => world.order(Verb::Start { to: any_version(dice), revision: String::new(), site: None }),
         9 | 10 => {
             let mut edited = world.plan.clone();
             let revision = if dice.chance(30) { format!("b{}", dice.below(3)) } else { String::new() };

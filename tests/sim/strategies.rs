@@ -6,6 +6,7 @@ use http::HeaderName;
 
 use serin::engine::{
     assign::HeaderRoute,
+    endpoint::{Endpoint, Site},
     event::{Cause, EventKind},
     input::Verb,
     memory::{PauseKind, PhaseMemory},
@@ -170,7 +171,7 @@ fn a_version_that_serves_again_is_not_told_to_be_stopped() {
     world.order(Verb::Undo { to: None }).unwrap();
     world.run(secs(40), GOOD, &mut dice);
     assert_eq!(world.last(EventKind::ScaleDown).unwrap().canary, Some(version("v2")), "v1 serves");
-    world.order(Verb::Start { to: version("v2"), revision: String::new() }).unwrap();
+    world.order(Verb::Start { to: version("v2"), revision: String::new(), site: None }).unwrap();
     world.order(Verb::Abort).unwrap();
     world.order(Verb::Retry).unwrap();
     let events = world.events.len();
@@ -185,7 +186,7 @@ fn undo_beyond_the_rollback_window_is_an_ordinary_rollout() {
     let mut world = World::new(wanted);
     let full = || Verb::Promote { full: true, force: false };
     world.order(full()).unwrap();
-    world.order(Verb::Start { to: version("v3"), revision: String::new() }).unwrap();
+    world.order(Verb::Start { to: version("v3"), revision: String::new(), site: None }).unwrap();
     world.order(full()).unwrap();
     world.order(Verb::Undo { to: Some(Revision(0)) }).unwrap();
     assert_eq!((stable(&world), world.canary_weight()), ("v3", percent("5%")), "v1 is tried like any other");
@@ -416,4 +417,49 @@ fn a_newer_wish_on_the_ramp_of_the_one_before_takes_over_in_one_swap() {
     world.configure(newer).unwrap();
     assert_eq!(world.service().canary, Some(2));
     assert_eq!(world.service().versions[1].weight, Weight::ZERO, "two canaries at once there are none");
+}
+
+/// A version that only a command named is served, kept over a crash and a reload, and gone when nothing leads back to it.
+#[test]
+fn a_version_that_the_file_does_not_name_is_kept_in_the_state() {
+    let site = |host: &str| Some(Site { endpoint: Endpoint::tcp(host, 80), is_tls: false });
+    let start = |name: &str, host: &str| Verb::Start { to: version(name), revision: String::new(), site: site(host) };
+    let endpoints = |world: &World, name: &str| {
+        let of = world.service().versions.iter().find(|of| of.name.as_str() == name);
+        of.map(|of| of.endpoints[0].to_string())
+    };
+    let mut world = World::new(plan(vec![weight("5%"), hold(600)]));
+    assert!(world.order(start("v3", "elsewhere")).is_err(), "the file says where that answers");
+    assert!(world.order(start("always", "elsewhere")).is_err());
+    world.order(start("v9", "nine")).unwrap();
+    assert_eq!((endpoints(&world, "v9").as_deref(), world.canary_weight()), (Some("nine:80"), percent("5%")));
+    world.crash(secs(1));
+    assert_eq!(endpoints(&world, "v9").as_deref(), Some("nine:80"), "the state knows");
+    let mut edited = world.plan.clone();
+    edited.strategy.deadline = Some(secs(3_600));
+    world.configure(edited).unwrap();
+    assert_eq!(endpoints(&world, "v9").as_deref(), Some("nine:80"), "a reload does not forget it");
+    world.order(start("v10", "ten")).unwrap();
+    assert_eq!((endpoints(&world, "v9"), endpoints(&world, "v10").as_deref()), (None, Some("ten:80")));
+    world.order(Verb::Promote { full: true, force: false }).unwrap();
+    assert_eq!(stable(&world), "v10");
+    world.crash(secs(1));
+    assert_eq!((stable(&world), endpoints(&world, "v10").as_deref()), ("v10", Some("ten:80")));
+    world.order(start("v11", "eleven")).unwrap();
+    assert!(endpoints(&world, "v10").is_some(), "stable stays");
+}
+
+#[test]
+fn the_forecast_shortens_with_the_weight_and_needs_traffic() {
+    let about = |steps: Vec<Step>| {
+        let mut world = World::new(plan(steps));
+        let none = world.engine.view(world.now).services[0].rollout.as_ref().unwrap().forecast;
+        assert_eq!(none, None, "nothing is known without traffic");
+        world.run(secs(30), GOOD, &mut Dice::new(7));
+        let forecast = world.engine.view(world.now).services[0].rollout.as_ref().unwrap().forecast.unwrap();
+        assert!(forecast.error_rate >= 0.01, "{forecast:?}");
+        forecast.about
+    };
+    let (small, large) = (about(vec![weight("5%"), hold(600)]), about(vec![weight("50%"), hold(600)]));
+    assert!(large < small && small < secs(600), "{small:?} {large:?}");
 }

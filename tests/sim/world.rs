@@ -9,6 +9,7 @@ use serin::engine::{
     endpoint::{Endpoint, UpstreamHttp},
     event::{Event, EventKind},
     failure::{FailurePlan, Retry},
+    gate::GateQuestion,
     input::{Command, Input, Refusal, Verb},
     memory::{EvidenceMemory, Memory, PhaseMemory},
     names::{Generation, Role, ServiceName, VersionName},
@@ -77,6 +78,8 @@ pub struct World {
     pub questions: Vec<Question>,
     /// What is seen of endpoints in each tick.
     pub endpoints: Vec<EndpointSamples>,
+    /// And those to gates.
+    pub gates: Vec<GateQuestion>,
 }
 
 impl World {
@@ -100,6 +103,7 @@ impl World {
             withdrew: false,
             questions: Vec::new(),
             endpoints: Vec::new(),
+            gates: Vec::new(),
         };
         world.apply(Input::Configure(plans.into())).unwrap();
         world
@@ -140,6 +144,7 @@ impl World {
                     self.table = table;
                 }
                 Effect::Measure(question) => self.questions.push(*question),
+                Effect::Consult(question) => self.gates.push(*question),
             }
         }
         outcome
@@ -300,5 +305,6 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
             policy: Policy::default(),
             analysis: None,
         },
+        gates: Vec::new(),
     }
 }

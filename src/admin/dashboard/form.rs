@@ -145,7 +145,7 @@ pub(super) async fn carry_out(
     let reason = Some(form.reason).filter(|reason| !reason.trim().is_empty());
     let wanted =
         CommandRequest { reason, expect_revision: Some(form.revision), full: form.full, ..CommandRequest::default() };
-    let command = match wanted.into_command(service, &verb, actor) {
+    let command = match wanted.into_command(service, &verb, actor, crate::config::site) {
         Ok(command) => command,
         Err(bad) => return html(StatusCode::UNPROCESSABLE_ENTITY, page::sorry(&capital(&bad.to_string()), None)),
     };

@@ -346,6 +346,9 @@ fields! {
             "How long each of `steps` is held. Short form, excludes `strategy`";
         abortWhen [Map("services.<name>.abortWhen")] = "none", eg "{ errorRate: 2%, p99: 800ms }":
             "Limits that revert the canary. Short form of `strategy.canary.guard`";
+        gates [List(&[Map("services.<name>.gates[]")])] = "none",
+            eg "[{ name: approve, type: confirm-promotion, url: https://hooks.example/approve, timeout: 10s }]":
+            "Who outside is asked whether a rollout may go on; each once a step, unless it says wait";
         strategy [Map("services.<name>.strategy")] = "the short form's defaults",
             eg "{ canary: { steps: [{ setWeight: 5 }, { pause: { duration: 5m } }] } }":
             "How a canary is tried, in full";
@@ -491,6 +494,27 @@ fields! {
         p999 [Duration] = "none", eg "2s":
             "The same for the 99.9th percentile";
     }
+    "services.<name>.gates[]" {
+        name [Name] = REQUIRED, eg "approve":
+            "By which `why`, the history and the gate itself call it";
+        type [Word(&[
+            "confirm-rollout", "pre-rollout", "rollout", "confirm-traffic-increase", "confirm-promotion", "post-rollout",
+            "rollback",
+        ])] = REQUIRED, eg "confirm-promotion":
+            "When it is asked. `confirm-rollout`, then `pre-rollout`: before the first step. `rollout`: in each step that "
+            "takes time, which does not end before its go. `confirm-traffic-increase`: before each step that gives the "
+            "canary more. `confirm-promotion`: before the canary becomes stable. `rollback`: all along, and its go means: "
+            "give the canary up. `post-rollout`: told the end, whatever it answers";
+        url [Secret] = REQUIRED, eg "https://hooks.example/approve":
+            "Gets a POST with JSON. 200, 201 and 204 are go; 202 and 503 are wait: it is asked again after `Retry-After` or "
+            "10s; 409 is stop: the rollout is aborted. After five other answers or none in a row the rollout is paused";
+        timeout [Duration] = "10s", eg "10s":
+            "How long an answer is waited for";
+        headers [Named(&[Secret])] = "none", eg "{ authorization: \"Bearer ${GATE_TOKEN:-}\" }":
+            "Header fields";
+        metadata [Named(&[Text])] = "none", eg "{ team: shop }":
+            "Told to it in the JSON, as it stands";
+    }
     "services.<name>.strategy" {
         canary [Map("services.<name>.strategy.canary")] = "none; this or `blueGreen`", eg "{ steps: [{ setWeight: 5 }] }":
             "Step by step, on evidence";
@@ -526,7 +550,8 @@ fields! {
             "Signs each message: `x-serin-signature-256: sha256=` and the HMAC-SHA-256 of the body in hexadecimal";
         events [List(&[Word(&[
             "initialized", "started", "weightChanged", "stepChanged", "paused", "resumed", "promoted", "aborted",
-            "superseded", "reconfigured", "scaleDown", "terminated", "endpointOut", "endpointBack",
+            "superseded", "reconfigured", "scaleDown", "terminated", "gatePassed", "endpointOut",
+            "endpointBack",
         ])])] = "started, paused, promoted, aborted, superseded, scaleDown", eg "[paused, aborted]":
             "What is told";
     }
@@ -616,6 +641,38 @@ fields! {
         analysis [Map("services.<name>.strategy.canary.steps[].analysis")] = "none",
             eg "{ templates: [{ templateName: latency }], args: [{ name: limit, value: 500 }] }":
             "Runs analysis templates to their end; the step passes or fails with them";
+        experiment [Map("services.<name>.strategy.canary.steps[].experiment")] = "none",
+            eg "{ duration: 10m, templates: [{ name: baseline, version: baseline }] }":
+            "Gives other versions a part of stable's share for as long as the step takes, and judges them";
+    }
+    "services.<name>.strategy.canary.steps[].experiment" {
+        duration [Duration] = "none; until the analyses are successful", eg "10m":
+            "How long it goes on";
+        templates [List(&[Map("services.<name>.strategy.canary.steps[].experiment.templates[]")])] = REQUIRED,
+            eg "[{ name: baseline, version: baseline, weight: 5 }]":
+            "Who takes part; they have the highest buckets, so that no client of the canary moves";
+        analyses [List(&[Map("services.<name>.strategy.canary.steps[].experiment.analyses[]")])] = "none",
+            eg "[{ name: compare, templateName: latency, args: [{ name: limit, value: 500 }] }]":
+            "What is judged meanwhile; Failed and Error abort the rollout, Inconclusive pauses it";
+    }
+    "services.<name>.strategy.canary.steps[].experiment.templates[]" {
+        name [Name] = REQUIRED, eg "baseline":
+            "What it is called in `status`";
+        version [Name] = REQUIRED, eg "baseline":
+            "Which version; one that is stable or the canary by then gets nothing by it";
+        weight [Weight] = "the canary's weight at this step", eg "5":
+            "Its share, taken out of stable's";
+    }
+    "services.<name>.strategy.canary.steps[].experiment.analyses[]" {
+        name [Name] = "none", eg "compare":
+            "For people";
+        templateName [Name] = REQUIRED, eg "latency":
+            "The template";
+        args [List(&[Map("services.<name>.strategy.canary.steps[].analysis.args[]")])] = "the template's defaults",
+            eg "[{ name: limit, value: 500 }]":
+            "Values for its arguments";
+        requiredForCompletion [Flag] = "false", eg "true":
+            "The experiment ends as soon as they are successful; for all of them or for none";
     }
     "services.<name>.strategy.canary.steps[].setHeaderRoute" {
         name [Name] = REQUIRED, eg "staff":

@@ -119,7 +119,7 @@ impl Service {
     /// Begins the step's run: at the step, and anew after a restart of the process or a resume.
     pub(super) fn start_step_run(&mut self, now: Timestamp) {
         let step = self.rollout().and_then(|of| self.plan.strategy.steps.get(of.step));
-        let Some(Step::Analysis(templates)) = step else { return };
+        let Some(templates) = step.and_then(Step::analyses) else { return };
         let run = AnalysisRun::start(templates, self.present_step(), now);
         if let Some(rollout) = self.rollout_mut() {
             rollout.analysis = Some(run);

@@ -2,6 +2,7 @@
 
 use super::state::{Log, Phase, Service};
 use crate::engine::{
+    endpoint::Site,
     event::{Cause, EventKind},
     input::{Command, Refusal, Verb},
     memory::PauseKind,
@@ -20,7 +21,7 @@ impl Service {
         let cause =
             Cause::Person { verb: command.verb.as_str(), actor: command.actor.clone(), reason: command.reason.clone() };
         match &command.verb {
-            Verb::Start { to, revision } => self.order_start(to, revision, cause, log),
+            Verb::Start { to, revision, site } => self.order_start(to, revision, site.as_ref(), cause, log),
             Verb::Promote { full, force } => self.order_promote(*full, *force, cause, log),
             Verb::Pause => self.order_pause(cause, log),
             Verb::Resume => self.order_resume(cause, log),
@@ -37,10 +38,13 @@ impl Service {
         &mut self,
         to: &VersionName,
         revision: &str,
+        site: Option<&Site>,
         cause: Cause,
         log: &mut Log<'_>,
     ) -> Result<(), Refusal> {
-        if self.plan.version(to).is_none() {
+        if site.is_some() {
+            self.may_add(to)?;
+        } else if self.plan.version(to).is_none() {
             let known: Vec<_> = self.plan.versions.iter().map(|version| format!("`{}`", version.name)).collect();
             let service = self.plan.name.clone();
             return Err(Refusal::UnknownVersion { service, version: to.clone(), known: known.join(", ") });
@@ -54,6 +58,9 @@ impl Service {
             return Err(not_now(format!("`{to}` is being rolled out already (revision {})", self.standing.revision)));
         }
         self.supersede(cause.clone(), log);
+        if let Some(site) = site {
+            self.add(to, site);
+        }
         self.start(target, cause, log);
         Ok(())
     }
@@ -127,21 +134,24 @@ impl Service {
                 None => self.resume_last_hold(cause, log),
             },
             PauseKind::Drain => {
-                let weight = self.canary_weight();
-                self.traffic.cut(log.now, log.generation, weight);
+                self.cut(log);
                 self.note(EventKind::Resumed, cause, about, log);
             }
             PauseKind::Guard => {
-                let weight = self.canary_weight();
                 self.traffic.forget_strata();
-                self.traffic.cut(log.now, log.generation, weight);
+                self.cut(log);
                 self.arm_share_test(log.now);
                 self.note(EventKind::Resumed, cause, about, log);
             }
-            PauseKind::Command | PauseKind::Inconclusive | PauseKind::NoTraffic | PauseKind::Untrusted => {
+            PauseKind::Command
+            | PauseKind::Inconclusive
+            | PauseKind::NoTraffic
+            | PauseKind::Gate
+            | PauseKind::Untrusted => {
                 if let Some(rollout) = self.rollout_mut() {
                     rollout.lacking_since = None;
                     match kind {
+                        PauseKind::Gate => rollout.gates.retain(|gate| !gate.is_silent()),
                         PauseKind::Inconclusive => (rollout.analysis, rollout.background) = (None, None),
                         PauseKind::NoTraffic => rollout.analysis = None,
                         _ => {}
@@ -251,7 +261,8 @@ impl Service {
     }
 
     /// Ends a pause: the clock goes on where it stopped.
-    fn run_on(&mut self, log: &Log<'_>) {
+    fn run_on(&mut self, log: &mut Log<'_>) {
+        let aside = self.aside_weight();
         self.phase = match std::mem::replace(&mut self.phase, Phase::Healthy) {
             Phase::Paused { mut rollout, at, .. } => {
                 rollout.since = rollout.since + log.now.since(at);
@@ -259,6 +270,9 @@ impl Service {
             }
             other => other,
         };
+        if self.aside_weight() != aside {
+            self.weight_changed(log);
+        }
     }
 
     /// The first step above a weight that was set by hand.
@@ -280,6 +294,12 @@ impl Service {
         (rollout.lacking_since, rollout.analysis) = (None, None);
         let about = Some(rollout.target.version.clone());
         self.note(EventKind::Resumed, cause, about, log);
+    }
+
+    /// The windows and strata begin anew, at the weights as they are.
+    fn cut(&mut self, log: &Log<'_>) {
+        let (weight, aside) = (self.canary_weight(), self.aside_weight());
+        self.traffic.cut_beside(log.now, log.generation, weight, aside);
     }
 
     fn no_rollout(&self, verb: &str) -> Refusal {

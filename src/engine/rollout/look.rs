@@ -6,14 +6,17 @@ use super::state::{Phase, Rollout, Service};
 use crate::engine::{
     mirror::MirrorRoute,
     names::{Role, VersionName},
-    plan::{Pause, Step},
-    stats::window::Summary,
+    plan::{Experiment, Pause, Step},
+    stats::{forecast::time_to_see, window::Summary},
     time::Timestamp,
-    view::{MirrorView, PhaseView, RolloutView, ServiceView, VersionView, Waiting},
+    view::{Forecast, MirrorView, PhaseView, RolloutView, ServiceView, VersionView, Waiting},
 };
 
 /// What the version table looks back on.
 const LOOK_BACK: Duration = Duration::from_mins(1);
+
+/// What a forecast is made for at least: a canary that fails one request of a hundred.
+const FORECAST_ERRORS: f64 = 0.01;
 
 impl Service {
     /// How things stand.
@@ -61,7 +64,22 @@ impl Service {
             checks: self.checks(now),
             header_routes: table.header_routes.into_iter().map(|route| route.name.to_string()).collect(),
             mirror_routes: table.mirror_routes.iter().map(mirror_view).collect(),
+            forecast: self.forecast(rollout, now),
         }
+    }
+
+    fn forecast(&self, rollout: &Rollout, now: Timestamp) -> Option<Forecast> {
+        let (share, watched) = (self.plan.strategy.guard.share_test?, rollout.test.as_ref()?);
+        let rps = |version| self.traffic.summary(version, now, LOOK_BACK, 0).rps();
+        let (canary, stable) = (rps(&rollout.target.version), rps(&self.standing.stable.version));
+        let of_stable = watched.test.counts().1.error_rate().unwrap_or(0.0);
+        let error_rate = (2.0 * of_stable).max(FORECAST_ERRORS);
+        let all = canary + stable;
+        if canary <= 0.0 || stable <= 0.0 || error_rate > 1.0 {
+            return None;
+        }
+        let about = time_to_see(of_stable, error_rate, canary / all, share.alpha, all)?;
+        Some(Forecast { error_rate, about })
     }
 
     fn waiting(&self, rollout: &Rollout, now: Timestamp) -> Vec<Waiting> {
@@ -70,6 +88,10 @@ impl Service {
         }
         let mut waiting = Vec::new();
         let canary = &rollout.target.version;
+        if self.stands_before(rollout) {
+            waiting.extend(self.held(rollout.step, now));
+            return waiting;
+        }
         match self.plan.strategy.steps.get(rollout.step) {
             Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) => {
                 let left = duration.saturating_sub(now.since(rollout.since));
@@ -83,11 +105,15 @@ impl Service {
                     waiting.push(self.requests("step", have, *need, canary, now));
                 }
             }
-            Some(Step::Analysis(_)) => {
+            Some(step @ (Step::Analysis(_) | Step::Experiment(_))) => {
+                if let Step::Experiment(Experiment { duration: Some(duration), .. }) = step {
+                    let left = duration.saturating_sub(now.since(rollout.since));
+                    waiting.extend(Some(Waiting::Time { left }).filter(|_| !left.is_zero()));
+                }
                 let progress = rollout.analysis.iter().flat_map(super::super::analysis::run::AnalysisRun::progress);
                 waiting.extend(progress.map(|(metric, state)| Waiting::Analysis { metric, state }));
             }
-            _ => waiting.extend(self.held(rollout.step, now)),
+            _ => {}
         }
         if let Some(warm_at) = self.traffic.warm_at().filter(|at| now < *at) {
             let what = "the canary to warm up".to_owned();
@@ -95,6 +121,7 @@ impl Service {
         }
         let lack =
             self.lacks().filter(|_| !matches!(self.plan.strategy.steps.get(rollout.step), Some(Step::Analysis(_))));
+        waiting.extend(self.gate_within(now));
         waiting.extend(lack.map(|lack| self.requests(&lack.check, lack.have, lack.need, canary, now)));
         waiting
     }
@@ -121,6 +148,7 @@ impl Service {
             p95: seen.quantile(0.95),
             p99: seen.quantile(0.99),
             endpoints: self.endpoint_views(&version.name, now),
+            added_at: self.standing.added_at(&version.name).map(ToString::to_string),
             name: version.name,
             role: version.role,
             weight: version.weight,
@@ -151,6 +179,11 @@ fn step_words(step: &Step) -> String {
         Step::Pause(Pause::Bake(duration)) => format!("bake {}", duration_words(*duration)),
         Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),
         Step::Pause(Pause::Person) => "pause until promoted".to_owned(),
+        Step::Experiment(Experiment { duration, arms, .. }) => {
+            let arms: Vec<String> = arms.iter().map(|arm| format!("{} {}", arm.name, arm.weight)).collect();
+            let duration = duration.map(|duration| format!(", {}", duration_words(duration))).unwrap_or_default();
+            format!("experiment {}{duration}", arms.join(", "))
+        }
         Step::Analysis(templates) => {
             let names: Vec<_> = templates.iter().map(|template| template.name.as_str()).collect();
             format!("analysis {}", names.join(", "))

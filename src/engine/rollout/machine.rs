@@ -63,6 +63,8 @@ impl Service {
         let steps = self.plan.strategy.steps.clone();
         self.end_run(RunKind::Step, "ended with its step", log.now);
         let waited = self.rollout().is_some_and(|rollout| self.stands_before(rollout));
+        let had_gates = self.has_gates_before_the_first_step();
+        let aside_before = self.aside_weight();
         let Some(rollout) = self.rollout_mut() else { return };
         let (before, step_before) = (rollout.weight, rollout.step);
         // What was waited for is no time of the plan's own.
@@ -71,30 +73,36 @@ impl Service {
         }
         rollout.since = log.now;
         let let_through = matches!(cause, Cause::Person { verb: "promote", .. });
+        let had_begun = rollout.begun;
+        rollout.begun |= let_through;
         let at = self.walk(step, let_through, log.now);
-        let is_held = at >= steps.len() && !let_through && self.held(at, log.now).is_some();
+        let is_held = !let_through && self.held(at, log.now).is_some();
         let Some(rollout) = self.rollout_mut() else { return };
+        rollout.begun |= !is_held;
+        // That the first step begins is to be remembered where gates stood before it.
+        let begins = rollout.begun && !had_begun && at == step_before && had_gates;
         rollout.step = at;
+        rollout.gates.retain(|gate| gate.is_of(at));
         rollout.lacking_since = None;
         let (weight, version) = (rollout.weight, rollout.target.version.clone());
         let safe = self.safe_test(at);
         if let Some(rollout) = self.rollout_mut() {
             rollout.safe = safe;
         }
-        if weight != before {
+        if weight != before || self.aside_weight() != aside_before {
             self.weight_changed(log);
         }
-        if matches!(steps.get(at), Some(Step::Analysis(_))) {
+        if steps.get(at).is_some_and(|step| step.analyses().is_some()) && !is_held {
             self.start_step_run(log.now);
         }
         match steps.get(at) {
             None if !is_held => self.promote(cause, log),
-            Some(Step::Pause(Pause::Person)) => {
+            Some(Step::Pause(Pause::Person)) if !is_held => {
                 let reason = format!("step {} waits for a person", at + 1);
                 self.pause(PauseKind::Step, reason, cause, log);
             }
             _ if weight != before => self.note(EventKind::WeightChanged, cause, Some(version), log),
-            _ if at != step_before => self.note(EventKind::StepChanged, cause, Some(version), log),
+            _ if at != step_before || begins => self.note(EventKind::StepChanged, cause, Some(version), log),
             // Held where it stood: that it goes on is to be remembered all the same.
             _ if cause != Cause::Plan => self.note(EventKind::Resumed, cause, Some(version), log),
             _ => {}
@@ -114,6 +122,7 @@ impl Service {
             }
             if let Some(rollout) = self.rollout_mut() {
                 rollout.weight = weight.unwrap_or(rollout.weight);
+                rollout.begun = true;
             }
             at += 1;
         }
@@ -124,9 +133,10 @@ impl Service {
     pub(super) fn hold_at(&mut self, weight: Weight, cause: Cause, log: &mut Log<'_>) {
         let Some(rollout) = self.rollout_mut() else { return };
         rollout.weight = weight;
+        rollout.begun = true;
         let version = rollout.target.version.clone();
-        self.weight_changed(log);
         self.stop_clock(PauseKind::Weight, format!("the weight was set to {weight} by hand"), log.now);
+        self.weight_changed(log);
         self.note(EventKind::WeightChanged, cause, Some(version), log);
     }
 
@@ -170,7 +180,11 @@ impl Service {
     /// A running rollout waits for a person; the weight stays.
     pub(super) fn pause(&mut self, kind: PauseKind, reason: String, cause: Cause, log: &mut Log<'_>) {
         let about = self.rollout().map(|rollout| rollout.target.version.clone());
+        let aside = self.aside_weight();
         self.stop_clock(kind, reason, log.now);
+        if self.aside_weight() != aside {
+            self.weight_changed(log);
+        }
         self.note(EventKind::Paused, cause, about, log);
     }
 
@@ -208,6 +222,7 @@ impl Service {
         let strategy = &self.plan.strategy;
         let hold = match strategy.steps.get(rollout.step) {
             Some(Step::Pause(Pause::For(duration) | Pause::Bake(duration))) => Some(rollout.since + *duration),
+            Some(Step::Experiment(experiment)) => experiment.duration.map(|duration| rollout.since + duration),
             Some(Step::Analysis(_)) => None,
             _ => self.held_until(rollout),
         };
@@ -226,6 +241,7 @@ impl Service {
         if self.analysis_ended_it(log) {
             return;
         }
+        self.consult(log);
         if !matches!(self.phase, Phase::Progressing(_)) {
             return;
         }
@@ -302,6 +318,21 @@ impl Service {
     fn step_state(&mut self, log: &mut Log<'_>) -> StepState {
         let now = log.now;
         let Some(rollout) = self.rollout() else { return StepState::Holds };
+        if self.stands_before(rollout) {
+            let is_held = self.held(rollout.step, now).is_some();
+            return if is_held { StepState::Holds } else { StepState::Done(Cause::Plan) };
+        }
+        let gated = self.gate_within(now).is_some();
+        match self.state_of_step(log) {
+            StepState::Done(_) if gated => StepState::Holds,
+            state => state,
+        }
+    }
+
+    /// What a step that takes time says, gates apart.
+    fn state_of_step(&mut self, log: &mut Log<'_>) -> StepState {
+        let now = log.now;
+        let Some(rollout) = self.rollout() else { return StepState::Holds };
         let canary = self.traffic.since_cut(&rollout.target.version).requests;
         let held = now.since(rollout.since);
         match self.plan.strategy.steps.get(rollout.step) {
@@ -314,7 +345,10 @@ impl Service {
             Some(Step::Pause(Pause::Requests(needed))) if canary < *needed => self.lacking(now),
             Some(Step::Pause(_)) if self.lacks().is_some() => self.lacking(now),
             Some(Step::Analysis(_)) => self.analyse(log),
-            _ if self.held(rollout.step, now).is_some() => StepState::Holds,
+            Some(Step::Experiment(experiment)) => {
+                let experiment = experiment.clone();
+                self.experiment(&experiment, log)
+            }
             None
             | Some(Step::SetWeight(_) | Step::SetHeaderRoute { .. } | Step::SetMirrorRoute { .. } | Step::Pause(_)) => {
                 StepState::Done(Cause::Plan)
@@ -323,7 +357,7 @@ impl Service {
     }
 
     /// The hold would be over, but there were too few requests to judge.
-    fn lacking(&mut self, now: Timestamp) -> StepState {
+    pub(super) fn lacking(&mut self, now: Timestamp) -> StepState {
         let (action, patience) = (self.plan.strategy.on_no_traffic, self.plan.strategy.no_traffic_for);
         let Some(rollout) = self.rollout_mut() else { return StepState::Holds };
         let waited = now.since(*rollout.lacking_since.get_or_insert(now));
@@ -346,9 +380,10 @@ impl Service {
         };
     }
 
-    fn weight_changed(&mut self, log: &mut Log<'_>) {
+    pub(super) fn weight_changed(&mut self, log: &mut Log<'_>) {
         let weight = self.canary_weight();
-        self.traffic.cut(log.now, log.generation, weight);
+        let aside = self.aside_weight();
+        self.traffic.cut_beside(log.now, log.generation, weight, aside);
         if weight > Weight::ZERO {
             self.traffic.warm_up(&self.plan.strategy.guard, log.now);
         }

@@ -1,10 +1,13 @@
 //! One service's rollout: its state, what moves it, what ends it. Knows nothing of other services.
 
+mod added;
 mod analyse;
 mod clients;
 mod command;
 mod early;
 mod endpoints;
+mod experiment;
+mod gates;
 mod guard;
 mod leave;
 mod look;

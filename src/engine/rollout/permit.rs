@@ -1,5 +1,6 @@
-//! What holds back a rise of the canary's weight although its step has come: a turn among other rollouts, a window
-//! of the day. Looks and judges; `machine` acts. Falling weights and aborts are never held.
+//! What holds back a step although it has come: for a rise of the canary's weight a turn among other rollouts and a window
+//! of the day, and for it, the first step and the promotion a gate. Looks and judges; `machine` acts. Falling weights and
+//! aborts are never held.
 
 use super::state::{Rollout, Service};
 use crate::engine::{plan::Step, time::Timestamp, view::Waiting, weight::Weight};
@@ -12,18 +13,25 @@ impl Step {
 }
 
 impl Service {
-    /// Why the step at `at` may not take the canary's weight up yet; none when it may, or when it does not go up.
+    /// Why the step at `at` may not begin yet: it would take the canary's weight up, or a gate stands before it.
     pub(super) fn held(&self, at: usize, now: Timestamp) -> Option<Waiting> {
-        let rollout = self.rollout()?;
+        self.rise_held(at, now).or_else(|| self.gate_before(at, now))
+    }
+
+    /// Whether the step at `at` gives the canary more.
+    pub(super) fn rises(&self, at: usize) -> bool {
         let to = match self.plan.strategy.steps.get(at) {
             Some(Step::SetWeight(weight)) => *weight,
             // All steps are done: the promotion gives the canary everything.
             None => Weight::FULL,
-            Some(_) => return None,
+            Some(_) => return false,
         };
-        if to <= rollout.weight {
-            return None;
-        }
+        self.rollout().is_some_and(|rollout| to > rollout.weight)
+    }
+
+    /// What else than a gate keeps the step at `at` from giving the canary more.
+    pub(super) fn rise_held(&self, at: usize, now: Timestamp) -> Option<Waiting> {
+        let rollout = self.rollout().filter(|_| self.rises(at))?;
         let limit = self.plan.strategy.policy.concurrent;
         if !rollout.admitted {
             let others = if limit == 1 {
@@ -64,7 +72,7 @@ impl Service {
 
     /// The present step has come but is not in force: something holds it.
     pub(super) fn stands_before(&self, rollout: &Rollout) -> bool {
-        self.plan.strategy.steps.get(rollout.step).is_none_or(Step::is_instant)
+        !rollout.begun || self.plan.strategy.steps.get(rollout.step).is_none_or(Step::is_instant)
     }
 
     /// When what holds the present step ends by itself.

@@ -16,21 +16,27 @@ use crate::engine::{
 };
 
 impl Service {
-    /// The service as it is to be served now. The canary takes the lowest buckets, stable all others.
+    /// The service as it is to be served now. The canary takes the lowest buckets, the versions of an
+    /// experiment the highest, stable all others.
     pub(in crate::engine) fn table(&self) -> ServiceTable {
         let stable = self.index_of(&self.standing.stable.version).unwrap_or(0);
         let canary = self.serving_canary().and_then(|version| self.index_of(version)).filter(|&at| at != stable);
         let share = canary.map_or(Weight::ZERO, |_| self.canary_weight());
-        let weights = [(canary.unwrap_or(stable), share), (stable, share.rest())];
-        // The two weights sum to the whole by construction, so the fallback is never taken.
+        let aside: Vec<(usize, Weight)> =
+            self.aside().into_iter().filter_map(|(version, weight)| Some((self.index_of(version)?, weight))).collect();
+        let taken: u32 = aside.iter().map(|(_, weight)| weight.ppm()).sum();
+        let of_stable = Weight::from_ppm(share.rest().ppm().saturating_sub(taken)).unwrap_or_default();
+        let mut weights = vec![(canary.unwrap_or(stable), share), (stable, of_stable)];
+        weights.extend(&aside);
+        // The weights sum to the whole by construction, so the fallback is never taken.
         let split = Split::new(&weights).unwrap_or_else(|| Split::all_to(stable));
         let part = |at: usize| {
             if at == stable {
-                (Role::Stable, share.rest())
+                (Role::Stable, of_stable)
             } else if Some(at) == canary {
                 (Role::Canary, share)
             } else {
-                (Role::Other, Weight::ZERO)
+                (Role::Other, aside.iter().find(|(of, _)| *of == at).map_or(Weight::ZERO, |(_, weight)| *weight))
             }
         };
         let version = |plan: &VersionPlan, (role, weight)| VersionTable {

@@ -3,10 +3,11 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use super::{clients::Clients, traffic::Traffic};
+use super::{clients::Clients, gates::GateState, traffic::Traffic};
 use crate::engine::{
     analysis::{record::RunRecord, run::AnalysisRun},
     effect::{Decision, Effect},
+    endpoint::Site,
     event::{Cause, Event, EventKind},
     health::Health,
     memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
@@ -47,6 +48,8 @@ pub(super) struct Standing {
     pub(super) revision: Revision,
     /// Versions that serve no longer, with the time from which they may be stopped.
     pub(super) leaving: Vec<(VersionName, Timestamp)>,
+    /// Versions that the file does not name.
+    pub(super) added: Vec<(VersionName, Site)>,
 }
 
 /// Where a service stands.
@@ -96,6 +99,10 @@ pub(super) struct Rollout {
     pub(super) lacking_since: Option<Timestamp>,
     /// Its turn among other rollouts has come.
     pub(super) admitted: bool,
+    /// The gates before its first step let it begin.
+    pub(super) begun: bool,
+    /// Those that were asked in the present step.
+    pub(super) gates: Vec<GateState>,
 }
 
 /// The share test with its seconds and epochs.
@@ -142,10 +149,14 @@ impl Service {
             weight,
             step: self.rollout().map(|rollout| rollout.step + 1),
         };
+        let canary = event.canary.clone();
         if kind.is_of_rollout() {
             self.last_event = Some(event.clone());
         }
         log.effects.push(Effect::Persist(Box::new(Decision { event, memory: self.memory() })));
+        if let (EventKind::Promoted | EventKind::Aborted | EventKind::Superseded, Some(canary)) = (kind, canary) {
+            self.tell_gates_the_end(kind, &canary, log);
+        }
     }
 
     /// The running rollout, paused or not.
@@ -189,6 +200,7 @@ impl Service {
             earlier: standing.earlier.clone(),
             revision: standing.revision,
             leaving: standing.leaving.clone(),
+            added: standing.added.clone(),
             phase: self.phase.memory(),
         }
     }
@@ -215,6 +227,7 @@ impl Standing {
             earlier: Vec::new(),
             revision: Revision(0),
             leaving: Vec::new(),
+            added: Vec::new(),
         }
     }
 
@@ -228,6 +241,7 @@ impl Standing {
             earlier: memory.earlier.clone(),
             revision: memory.revision,
             leaving: memory.leaving.clone(),
+            added: memory.added.clone(),
         }
     }
 
@@ -278,6 +292,8 @@ impl Rollout {
             since: self.since,
             spent_ms: u64::try_from(self.spent.as_millis()).unwrap_or(u64::MAX),
             admitted: self.admitted,
+            begun: self.begun,
+            passed: self.gates.iter().filter_map(|gate| gate.passed(self.step)).collect(),
         }
     }
 
@@ -297,6 +313,8 @@ impl Rollout {
             unready_since: None,
             lacking_since: None,
             admitted: false,
+            begun: false,
+            gates: Vec::new(),
         }
     }
 
@@ -308,6 +326,8 @@ impl Rollout {
             started: memory.started,
             spent: Duration::from_millis(memory.spent_ms),
             admitted: memory.admitted,
+            begun: memory.begun,
+            gates: memory.passed.iter().map(|name| GateState::recall(name, memory.step)).collect(),
             ..Self::waiting(memory.target.clone(), memory.since)
         }
     }

@@ -25,13 +25,30 @@ const STRATA_MAX: usize = 64;
 pub(super) struct Traffic {
     windows: Vec<(VersionName, Windows)>,
     generation: Generation,
-    strata: VecDeque<(Generation, Weight)>,
+    strata: VecDeque<Stratum>,
     cut_at: Timestamp,
     /// Finished evidence since the cut, by version.
     since_cut: Vec<(VersionName, Counts)>,
     longest_error_run: u64,
     /// While the canary is new: until when its errors, and until when its latencies are not counted.
     warming: Warming,
+}
+
+/// The weights of a generation.
+#[derive(Debug, Clone, Copy)]
+struct Stratum {
+    generation: Generation,
+    canary: Weight,
+    /// What versions of an experiment have together.
+    aside: Weight,
+}
+
+impl Stratum {
+    /// The canary's share of what it and stable get.
+    fn share(self) -> f64 {
+        let both = self.aside.rest();
+        if both == Weight::ZERO { 0.0 } else { f64::from(self.canary.ppm()) / f64::from(both.ppm()) }
+    }
 }
 
 /// Where a canary's warm-up stands.
@@ -60,14 +77,19 @@ impl Traffic {
 
     /// The weight changes with this generation: windows start empty, and a new stratum begins.
     pub(super) fn cut(&mut self, now: Timestamp, generation: Generation, weight: Weight) {
+        self.cut_beside(now, generation, weight, Weight::ZERO);
+    }
+
+    /// The same while versions of an experiment have a share of their own.
+    pub(super) fn cut_beside(&mut self, now: Timestamp, generation: Generation, canary: Weight, aside: Weight) {
         for (_, windows) in &mut self.windows {
             windows.clear(now);
         }
         self.since_cut.clear();
         self.cut_at = now;
         self.generation = generation;
-        self.strata.retain(|(of, _)| *of != generation);
-        self.strata.push_back((generation, weight));
+        self.strata.retain(|stratum| stratum.generation != generation);
+        self.strata.push_back(Stratum { generation, canary, aside });
         if self.strata.len() > STRATA_MAX {
             self.strata.pop_front();
         }
@@ -115,7 +137,7 @@ impl Traffic {
         for slot in slots {
             let is_canary = Some(&slot.version) == canary;
             let (errors_count, latency_counts) = if is_canary { self.counted(now) } else { (true, true) };
-            let in_rollout = self.strata.iter().any(|(of, _)| *of == slot.weight_generation);
+            let in_rollout = self.is_of_rollout(slot.weight_generation);
             if in_rollout && is_canary && errors_count {
                 self.longest_error_run = self.longest_error_run.max(slot.longest_error_run);
             }
@@ -165,20 +187,20 @@ impl Traffic {
         stable: &VersionName,
     ) -> Vec<News> {
         let (_, latency_counts) = self.counted(now);
-        let news = self.strata.iter().map(|&(generation, weight)| {
-            let of = |version| Drained::of(slots, generation, version);
+        let news = self.strata.iter().map(|stratum| {
+            let of = |version| Drained::of(slots, stratum.generation, version);
             let (canary, stable) = (of(canary), of(stable));
             // Latencies of both kinds of routing are counted together: where some were sticky, none are by the draw alone.
             let by_draw = !canary.has_sticky && !stable.has_sticky;
             let latency = (latency_counts && by_draw).then_some((canary.latency, stable.latency));
-            News { w: weight.ratio(), canary: canary.sampled, stable: stable.sampled, latency }
+            News { w: stratum.share(), canary: canary.sampled, stable: stable.sampled, latency }
         });
         news.filter(|news| news.canary.requests + news.stable.requests > 0).collect()
     }
 
     /// Whether requests of this weight generation belong to the running rollout.
     pub(super) fn is_of_rollout(&self, generation: Generation) -> bool {
-        self.strata.iter().any(|(of, _)| *of == generation)
+        self.strata.iter().any(|stratum| stratum.generation == generation)
     }
 
     pub(super) fn summary(&self, version: &VersionName, now: Timestamp, window: Duration, at_least: u64) -> Summary {

@@ -32,7 +32,9 @@ impl Service {
     /// Takes up a service at the start of the process, or when the file names it for the first time.
     pub(in crate::engine) fn take_up(plan: ServicePlan, known: Recollection, log: &mut Log<'_>) -> Self {
         let Recollection { memory, evidence, distrust } = known;
-        let standing = memory.as_ref().map_or_else(|| Standing::first(plan.stable.clone()), Standing::recall);
+        let mut standing = memory.as_ref().map_or_else(|| Standing::first(plan.stable.clone()), Standing::recall);
+        standing.forget_named(&plan);
+        let plan = standing.complete(plan);
         let mut service = Self {
             plan,
             standing,
@@ -59,7 +61,8 @@ impl Service {
     /// Whether the plan may replace the present one while we run.
     pub(in crate::engine) fn accepts(&self, plan: &ServicePlan) -> Result<(), Refusal> {
         let stable = &self.standing.stable;
-        let missing = |version: &VersionName| plan.version(version).is_none();
+        let missing =
+            |version: &VersionName| plan.version(version).is_none() && self.standing.added_at(version).is_none();
         if missing(&stable.version) {
             let version = &stable.version;
             return Err(Refusal::NotNow(format!(
@@ -87,6 +90,8 @@ impl Service {
 
     /// Follows a changed plan. `accepts` has said yes.
     pub(in crate::engine) fn reconfigure(&mut self, plan: ServicePlan, log: &mut Log<'_>) {
+        self.standing.forget_named(&plan);
+        let plan = self.standing.complete(plan);
         if plan == self.plan {
             return;
         }
@@ -172,7 +177,8 @@ impl Service {
             rollout.test = Some(WatchedShares::new(test, log.now));
         }
         let weight = rollout.weight;
-        self.traffic.cut(log.now, log.generation, weight);
+        let aside = self.aside_weight();
+        self.traffic.cut_beside(log.now, log.generation, weight, aside);
     }
 
     /// A remembered version that the file has dropped while we were down cannot be served.

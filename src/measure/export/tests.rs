@@ -8,6 +8,11 @@ use std::{
 use super::*;
 use crate::{
     engine::{
+        analysis::{
+            ask::RunKind,
+            record::{MetricRecord, RunRecord, Tally},
+            run::AnalysisPhase,
+        },
         endpoint::{Endpoint, InUse, UpstreamHttp},
         failure::{FailurePlan, Retry},
         mirror::MirrorRoute,
@@ -79,6 +84,29 @@ fn check(name: &str, unit: Unit, value: Option<f64>) -> CheckView {
     }
 }
 
+fn run(phase: AnalysisPhase) -> Arc<RunRecord> {
+    let tally = Tally { count: 3, successful: 2, failed: 1, ..Tally::default() };
+    let metric = MetricRecord {
+        name: "p95".to_owned(),
+        phase,
+        message: String::new(),
+        dry_run: false,
+        tally,
+        measurements: Vec::new(),
+    };
+    Arc::new(RunRecord {
+        revision: Revision(7),
+        kind: RunKind::Background,
+        step: 1,
+        templates: Vec::new(),
+        phase,
+        message: String::new(),
+        started: Timestamp::default(),
+        completed: None,
+        metrics: vec![metric],
+    })
+}
+
 fn view() -> View {
     let rollout = RolloutView {
         started: Timestamp::default(),
@@ -94,8 +122,10 @@ fn view() -> View {
             check("odd \"name\"\nwith\\all", Unit::Count, Some(f64::INFINITY)),
             check("versusStable", Unit::LogEvidence, Some(-1.5)),
         ],
+        forecast: None,
     };
     let measured = VersionView {
+        added_at: None,
         name: version("v2"),
         role: Role::Canary,
         weight: Weight::from_ppm(50_000).unwrap(),
@@ -119,7 +149,7 @@ fn view() -> View {
         undo_to: None,
         versions: vec![measured],
         last_event: None,
-        analysis_runs: Vec::new(),
+        analysis_runs: vec![run(AnalysisPhase::Failed), run(AnalysisPhase::Running)],
     };
     View { at: Timestamp::default(), generation: Generation(3), services: vec![service] }
 }
@@ -139,6 +169,20 @@ fn input(totals: Totals) -> ExportInput {
         notify: vec![ReceiverTotals { receiver: "1-slack".to_owned(), pending: 2, delivered: 5, failures: 1 }],
         started: Timestamp::from_millis(1_700_000_000_000),
         process: ProcessFacts { resident_bytes: Some(8_000_000), open_fds: Some(12) },
+    }
+}
+
+#[test]
+fn the_latest_run_of_each_kind_is_told_by_metric() {
+    let page = encode(input(Totals::default()));
+    for (series, value) in [
+        (r#"serin_analysis_runs{service="web",phase="Failed"}"#, 1),
+        (r#"serin_analysis_runs{service="web",phase="Error"}"#, 0),
+        (r#"serin_analysis_measurements{service="web",kind="background",metric="p95",verdict="Successful"}"#, 2),
+        (r#"serin_analysis_metric_phase{service="web",kind="background",metric="p95",phase="Running"}"#, 1),
+        (r#"serin_analysis_metric_phase{service="web",kind="background",metric="p95",phase="Failed"}"#, 0),
+    ] {
+        assert!(page.contains(&format!("{series} {value}\n")), "{series} {value}\n{page}");
     }
 }
 

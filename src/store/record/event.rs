@@ -9,7 +9,8 @@ use super::{
     scalar::{self, CountsRecord, Float},
 };
 use crate::engine::{
-    event::{Cause, Event, EventKind},
+    event::{Cause, Event, EventKind, GateWord},
+    gate::GateKind,
     names::Revision,
     stats::share_test::slowness,
     time::Timestamp,
@@ -82,6 +83,12 @@ enum CauseRecord {
     Analysis {
         metric: String,
         phase: String,
+        message: String,
+    },
+    Gate {
+        gate: String,
+        kind: String,
+        said: String,
         message: String,
     },
     NoTraffic {
@@ -184,6 +191,12 @@ impl From<&Cause> for CauseRecord {
             Cause::Analysis { metric, phase, message } => {
                 Self::Analysis { metric: metric.clone(), phase: (*phase).to_owned(), message: message.clone() }
             }
+            Cause::Gate { gate, kind, said, message } => Self::Gate {
+                gate: gate.clone(),
+                kind: kind.as_str().to_owned(),
+                said: said.as_str().to_owned(),
+                message: message.clone(),
+            },
             Cause::NoTraffic { waited } => Self::NoTraffic { waited: *waited },
             Cause::Endpoint { endpoint, why } => Self::Endpoint { endpoint: endpoint.clone(), why: why.clone() },
             Cause::Deadline { deadline } => Self::Deadline { deadline: *deadline },
@@ -220,6 +233,9 @@ impl TryFrom<CauseRecord> for Cause {
             CauseRecord::Analysis { metric, phase, message } => {
                 Self::Analysis { metric, phase: scalar::word(&ANALYSIS_PHASES, &phase)?, message }
             }
+            CauseRecord::Gate { gate, kind, said, message } => {
+                Self::Gate { gate, kind: gate_kind(&kind)?, said: gate_word(&said)?, message }
+            }
             CauseRecord::NoTraffic { waited } => Self::NoTraffic { waited },
             CauseRecord::Endpoint { endpoint, why } => Self::Endpoint { endpoint, why },
             CauseRecord::Deadline { deadline } => Self::Deadline { deadline },
@@ -231,4 +247,14 @@ impl TryFrom<CauseRecord> for Cause {
 fn event_kind(word: &str) -> Result<EventKind, RecordError> {
     let known = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
     known.ok_or_else(|| RecordError::Value(format!("the kind of event `{word}`")))
+}
+
+fn gate_kind(word: &str) -> Result<GateKind, RecordError> {
+    let known = GateKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    known.ok_or_else(|| RecordError::Value(format!("the kind of gate `{word}`")))
+}
+
+fn gate_word(word: &str) -> Result<GateWord, RecordError> {
+    let known = GateWord::ALL.into_iter().find(|said| said.as_str() == word);
+    known.ok_or_else(|| RecordError::Value(format!("a gate's word `{word}`")))
 }

@@ -7,8 +7,9 @@ use super::{
     scalar::{self, CountsRecord, Float},
 };
 use crate::engine::{
+    endpoint::{Endpoint, Site},
     memory::{EvidenceMemory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
-    names::Revision,
+    names::{Revision, VersionName},
     plan::Wish,
     stats::share_test::{ShareTestState, SlowState},
     time::Timestamp,
@@ -26,7 +27,24 @@ pub struct ServiceRecord {
     revision: u64,
     #[serde(default)]
     leaving: Vec<LeavingRecord>,
+    #[serde(default)]
+    added: Vec<AddedRecord>,
     phase: PhaseRecord,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AddedRecord {
+    version: String,
+    at: EndpointRecord,
+    tls: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+enum EndpointRecord {
+    Tcp { host: String, port: u16 },
+    Unix { path: String },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,12 +86,16 @@ struct RolloutRecord {
     started: u64,
     since: u64,
     spent_ms: u64,
-    #[serde(default = "admitted_before")]
+    #[serde(default = "yes")]
     admitted: bool,
+    #[serde(default = "yes")]
+    begun: bool,
+    #[serde(default)]
+    passed: Vec<String>,
 }
 
-/// Before there were turns, every rollout had its own.
-const fn admitted_before() -> bool {
+/// Before there were turns and gates, every rollout had its turn and had begun.
+const fn yes() -> bool {
     true
 }
 
@@ -102,7 +124,8 @@ struct SlowRecord {
 
 impl From<&ServiceMemory> for ServiceRecord {
     fn from(memory: &ServiceMemory) -> Self {
-        let ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, phase } = memory;
+        let ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, added, phase } =
+            memory;
         let earlier_record =
             |(revision, wish): &(Revision, Wish)| EarlierRecord { revision: revision.0, wish: wish.into() };
         Self {
@@ -117,8 +140,31 @@ impl From<&ServiceMemory> for ServiceRecord {
                 .iter()
                 .map(|(version, at)| LeavingRecord { version: version.to_string(), at: at.as_millis() })
                 .collect(),
+            added: added.iter().map(AddedRecord::from).collect(),
             phase: phase.into(),
         }
+    }
+}
+
+impl From<&(VersionName, Site)> for AddedRecord {
+    fn from((version, Site { endpoint, is_tls }): &(VersionName, Site)) -> Self {
+        let at = match endpoint {
+            Endpoint::Tcp { host, port } => EndpointRecord::Tcp { host: host.to_string(), port: *port },
+            Endpoint::Unix { path } => EndpointRecord::Unix { path: path.to_string() },
+        };
+        Self { version: version.to_string(), at, tls: *is_tls }
+    }
+}
+
+impl TryFrom<AddedRecord> for (VersionName, Site) {
+    type Error = RecordError;
+
+    fn try_from(AddedRecord { version, at, tls }: AddedRecord) -> Result<Self, RecordError> {
+        let endpoint = match at {
+            EndpointRecord::Tcp { host, port } => Endpoint::tcp(host, port),
+            EndpointRecord::Unix { path } => Endpoint::Unix { path: path.into() },
+        };
+        Ok((scalar::version_name(&version)?, Site { endpoint, is_tls: tls }))
     }
 }
 
@@ -126,7 +172,8 @@ impl TryFrom<ServiceRecord> for ServiceMemory {
     type Error = RecordError;
 
     fn try_from(record: ServiceRecord) -> Result<Self, RecordError> {
-        let ServiceRecord { service, stable, stable_since, seen, refused, earlier, revision, leaving, phase } = record;
+        let ServiceRecord { service, stable, stable_since, seen, refused, earlier, revision, leaving, added, phase } =
+            record;
         let leaving_memory =
             |LeavingRecord { version, at }| Ok((scalar::version_name(&version)?, Timestamp::from_millis(at)));
         let earlier_memory = |EarlierRecord { revision, wish }| Ok((Revision(revision), Wish::try_from(wish)?));
@@ -139,6 +186,7 @@ impl TryFrom<ServiceRecord> for ServiceMemory {
             earlier: earlier.into_iter().map(earlier_memory).collect::<Result<_, RecordError>>()?,
             revision: Revision(revision),
             leaving: leaving.into_iter().map(leaving_memory).collect::<Result<_, RecordError>>()?,
+            added: added.into_iter().map(TryInto::try_into).collect::<Result<_, RecordError>>()?,
             phase: phase.try_into()?,
         })
     }
@@ -196,7 +244,7 @@ impl TryFrom<PhaseRecord> for PhaseMemory {
 
 impl From<&RolloutMemory> for RolloutRecord {
     fn from(rollout: &RolloutMemory) -> Self {
-        let RolloutMemory { target, step, weight, started, since, spent_ms, admitted } = rollout;
+        let RolloutMemory { target, step, weight, started, since, spent_ms, admitted, begun, passed } = rollout;
         Self {
             target: target.into(),
             step: *step as u64,
@@ -205,6 +253,8 @@ impl From<&RolloutMemory> for RolloutRecord {
             since: since.as_millis(),
             spent_ms: *spent_ms,
             admitted: *admitted,
+            begun: *begun,
+            passed: passed.clone(),
         }
     }
 }
@@ -213,7 +263,7 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
     type Error = RecordError;
 
     fn try_from(record: RolloutRecord) -> Result<Self, RecordError> {
-        let RolloutRecord { target, step, weight_ppm, started, since, spent_ms, admitted } = record;
+        let RolloutRecord { target, step, weight_ppm, started, since, spent_ms, admitted, begun, passed } = record;
         Ok(Self {
             target: target.try_into()?,
             step: scalar::step(step)?,
@@ -222,6 +272,8 @@ impl TryFrom<RolloutRecord> for RolloutMemory {
             since: Timestamp::from_millis(since),
             spent_ms,
             admitted,
+            begun,
+            passed,
         })
     }
 }

@@ -20,8 +20,8 @@ use crate::engine::{
 
 /// The version that is written. Any change of a record's shape is a new version, with a reader for the old one.
 ///
-/// Version 1 had no leaving versions and no turns.
-pub const VERSION: u32 = 2;
+/// Version 1 had no leaving versions and no turns, version 2 no gates and no added versions.
+pub const VERSION: u32 = 3;
 
 /// Why bytes with a good checksum are no record.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +169,7 @@ fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, RecordError> {
 
 fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, RecordError> {
     match serde_json::from_slice(json)? {
-        // What version 1 lacks is filled in field by field.
+        // What earlier versions lack is filled in field by field.
         VersionOnly { version: 1..=VERSION } => Ok(serde_json::from_slice::<Envelope<T>>(json)?.body),
         VersionOnly { version: 0 } => Err(RecordError::Value("version 0, which never was".to_owned())),
         VersionOnly { version } => Err(RecordError::Newer(version)),

@@ -96,12 +96,12 @@ fn a_file_that_cannot_be_read_is_explained() {
 #[test]
 fn what_a_later_version_wrote_is_left_alone() {
     let json = String::from_utf8(record::encode_decision(&decision(1)).unwrap()).unwrap();
-    let later = frame::encode(json.replacen(r#""version":2"#, r#""version":3"#, 1).as_bytes());
+    let later = frame::encode(json.replacen(r#""version":3"#, r#""version":4"#, 1).as_bytes());
     let dir = folder_of(&[(JOURNAL, &later)]);
     assert_eq!(
         complaint(dir.path()),
         format!(
-            "{}/journal was written by a later version of serin (its records are of version 3): run that version, \
+            "{}/journal was written by a later version of serin (its records are of version 4): run that version, \
              or name another folder in `state.dir`, which starts anew",
             dir.path().display()
         )

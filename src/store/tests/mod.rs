@@ -39,7 +39,17 @@ fn decision(sequence: u64) -> Decision {
         step: Some(1),
     };
     let target = wish("v2");
-    let rollout = RolloutMemory { target, step: 0, weight, started: at, since: at, spent_ms: sequence, admitted: true };
+    let rollout = RolloutMemory {
+        target,
+        step: 0,
+        weight,
+        started: at,
+        since: at,
+        spent_ms: sequence,
+        admitted: true,
+        begun: true,
+        passed: Vec::new(),
+    };
     let memory = ServiceMemory {
         service,
         stable: wish("v1"),
@@ -49,6 +59,7 @@ fn decision(sequence: u64) -> Decision {
         earlier: vec![(Revision(0), wish("v0"))],
         revision: Revision(1),
         leaving: vec![(VersionName::new("v0").unwrap(), at)],
+        added: Vec::new(),
         phase: PhaseMemory::Progressing(rollout),
     };
     Decision { event, memory }
@@ -188,6 +199,6 @@ fn the_journal_can_be_read_by_eye() {
     let text = String::from_utf8(read(&dir, JOURNAL)).unwrap();
     let (_, json) = text.split_once('{').unwrap();
     assert_eq!(text.lines().count(), 1);
-    assert!(json.starts_with(r#""version":2,"body":{"event":{"sequence":1,"at":1700000000001,"service":"shop","#));
+    assert!(json.starts_with(r#""version":3,"body":{"event":{"sequence":1,"at":1700000000001,"service":"shop","#));
     assert!(!dir.path().join(SNAPSHOT).exists());
 }

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use crate::{
     engine::{
         effect::Decision,
-        event::{Cause, Event, EventKind},
+        endpoint::{Endpoint, Site},
+        event::{Cause, Event, EventKind, GateWord},
+        gate::GateKind,
         input::Verb,
         memory::{EvidenceMemory, Memory, PauseKind, PhaseMemory, RolloutMemory, ServiceMemory},
         names::{Revision, ServiceName, VersionName},
@@ -64,7 +66,7 @@ fn float() -> impl Strategy<Value = f64> {
 
 /// One of each verb. A verb that is added must be added here, and then to the words that `record` knows.
 fn verbs() -> Vec<&'static str> {
-    let start = Verb::Start { to: VersionName::new("v").unwrap(), revision: String::new() };
+    let start = Verb::Start { to: VersionName::new("v").unwrap(), revision: String::new(), site: None };
     let mut next = Some(start);
     let mut words = Vec::new();
     while let Some(verb) = next {
@@ -86,6 +88,8 @@ fn verbs() -> Vec<&'static str> {
 }
 
 fn cause() -> impl Strategy<Value = Cause> {
+    let gate_kinds = prop::sample::select(GateKind::ALL.to_vec());
+    let gate_words = prop::sample::select(GateWord::ALL.to_vec());
     let phases = prop::sample::select(vec!["Failed", "Error", "Inconclusive"]);
     let person = (prop::sample::select(verbs()), any::<String>(), any::<String>());
     prop_oneof![
@@ -115,6 +119,8 @@ fn cause() -> impl Strategy<Value = Cause> {
             phase,
             message
         }),
+        (any::<String>(), gate_kinds, gate_words, any::<String>())
+            .prop_map(|(gate, kind, said, message)| Cause::Gate { gate, kind, said, message }),
         duration().prop_map(|waited| Cause::NoTraffic { waited }),
         (float(), float(), any::<u64>()).prop_map(|(alpha, margin, requests)| Cause::Proven {
             alpha,
@@ -141,8 +147,9 @@ prop_compose! {
     fn rollout()(
         (target, step, weight) in (wish(), any::<usize>(), weight()),
         (started, since, spent_ms, admitted) in (time(), time(), any::<u64>(), any::<bool>()),
+        (begun, passed) in (any::<bool>(), prop::collection::vec(any::<String>(), 0..3)),
     ) -> RolloutMemory {
-        RolloutMemory { target, step, weight, started, since, spent_ms, admitted }
+        RolloutMemory { target, step, weight, started, since, spent_ms, admitted, begun, passed }
     }
 }
 
@@ -161,6 +168,14 @@ fn phase() -> impl Strategy<Value = PhaseMemory> {
     ]
 }
 
+fn site() -> impl Strategy<Value = Site> {
+    let endpoint = prop_oneof![
+        ("[a-z.]{1,9}", any::<u16>()).prop_map(|(host, port)| Endpoint::tcp(host, port)),
+        "/[a-z]{1,9}".prop_map(|path| Endpoint::Unix { path: path.into() }),
+    ];
+    (endpoint, any::<bool>()).prop_map(|(endpoint, is_tls)| Site { endpoint, is_tls })
+}
+
 prop_compose! {
     fn service_memory()(
         (service, stable, stable_since, revision) in (service(), wish(), any::<u64>(), any::<u64>()),
@@ -168,10 +183,11 @@ prop_compose! {
         refused in prop::collection::vec(wish(), 0..4),
         earlier in prop::collection::vec((any::<u64>().prop_map(Revision), wish()), 0..4),
         leaving in prop::collection::vec((version(), time()), 0..4),
+        added in prop::collection::vec((version(), site()), 0..4),
         phase in phase(),
     ) -> ServiceMemory {
         let (stable_since, revision) = (Revision(stable_since), Revision(revision));
-        ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, phase }
+        ServiceMemory { service, stable, stable_since, seen, refused, earlier, revision, leaving, added, phase }
     }
 }
 
@@ -249,7 +265,7 @@ fn impossible_values_are_refused() {
         (r#""weightPpm":1,"step":1"#, r#""weightPpm":1000001,"step":1"#, "a weight of 1000001 ppm"),
         (r#""kind":"weightChanged""#, r#""kind":"exploded""#, "the kind of event `exploded`"),
         (r#""verb":"set-weight""#, r#""verb":"""#, "the word ``"),
-        (r#""version":2,"body""#, r#""version":0,"body""#, "version 0, which never was"),
+        (r#""version":3,"body""#, r#""version":0,"body""#, "version 0, which never was"),
         (r#""revision":1"#, r#""revision":-1"#, "not a record"),
         (r#""revision":1"#, r#""revision":1,"more":2"#, "unknown field `more`"),
         (r#""sequence":1,"#, "", "missing field `sequence`"),
@@ -259,7 +275,7 @@ fn impossible_values_are_refused() {
         let error = record::decode_decision(changed.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(complaint), "{complaint}: {error}");
     }
-    let later = json.replacen(r#""version":2"#, r#""version":7,"shape":"other""#, 1);
+    let later = json.replacen(r#""version":3"#, r#""version":7,"shape":"other""#, 1);
     assert!(matches!(record::decode_decision(later.as_bytes()), Err(RecordError::Newer(7))));
 }
 
@@ -291,4 +307,5 @@ fn a_record_of_the_first_version_is_read() {
     assert_eq!(memory.leaving, []);
     let PhaseMemory::Progressing(rollout) = memory.phase else { panic!("a rollout") };
     assert!(rollout.admitted);
+    assert!(rollout.begun && rollout.passed.is_empty(), "no gate stood before it");
 }

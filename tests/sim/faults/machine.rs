@@ -153,7 +153,8 @@ impl Machine {
             }
         }
         let (file, is_look) = (self.file.clone(), matches!(input, Input::Measured(_)));
-        let Outcome { questions, told } = process.decider.apply(input, now, || file.into());
+        // Plans of this world have no gates.
+        let Outcome { questions, gates: _, told } = process.decider.apply(input, now, || file.into());
         let disk_failed = matches!(told, Err(CommandError::Storage(_)));
         if disk_failed {
             process.disk_failed = true;

@@ -207,7 +207,7 @@ impl Story {
             5 => Verb::Promote { full: dice.chance(20), force: dice.chance(20) },
             6 => Verb::Undo { to: None },
             7 => Verb::SetWeight(Weight::from_ppm(ppm).unwrap()),
-            8 | 9 => Verb::Start { to: any_version(dice), revision: String::new() },
+            8 | 9 => Verb::Start { to: any_version(dice), revision: String::new(), site: None },
             10 => Verb::Drain,
             11 => Verb::Terminate,
             _ => return self.edit(at, kill, dice),

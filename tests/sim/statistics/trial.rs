@@ -106,7 +106,7 @@ impl Trial {
                     self.generation = service.weight_generation;
                     self.share = service.canary.map_or(0.0, |at| service.versions[at].weight.ratio());
                 }
-                Effect::Measure(_) => {}
+                Effect::Measure(_) | Effect::Consult(_) => {}
             }
         }
     }
