@@ -149,7 +149,7 @@ fn mapping(
     let name = service_name(stable, ledger);
     let name = unused_name(&name, &draft.services);
     let mut service = Service::new(name.clone(), of_stable, of_canary);
-    for object in std::iter::once(stable).chain(canary).chain(shadow) {
+    for object in std::iter::once(stable).chain(canary) {
         for item in CONDITIONS.iter().filter_map(|field| object.spec(&[field])) {
             ledger.kept(item, "`match` of the route");
         }
@@ -204,6 +204,9 @@ fn copies(shadow: &Object, route: &mut Route, ledger: &mut Ledger) {
     };
     let backend = side(shadow, "mirror", ledger);
     ledger.kept_field(shadow, &["metadata", "name"], "the Mapping that gets copies");
+    for item in CONDITIONS.iter().filter_map(|field| shadow.spec(&[field])) {
+        ledger.kept(item, "says whose requests are copied");
+    }
     if let Some(item) = shadow.spec(&["shadow"]) {
         Mirror::new(backend, share).apply(item, route, ledger);
     }

@@ -49,6 +49,9 @@ pub(super) fn mirror(filters: &[Item], of: Of<'_>, route: &mut Route, objects: &
     for other in filters {
         ledger.dropped(other, ONE_MIRROR);
     }
+    if route.service.is_none() {
+        return ledger.dropped(filter, "a redirect is answered at once, and nothing is copied");
+    }
     let settings = filter.get("requestMirror");
     let reference = settings.and_then(|settings| settings.get("backendRef"));
     let (Some(settings), Some(reference)) = (settings, reference.filter(|to| to.at(&["name"]).is_some())) else {

@@ -40,11 +40,8 @@ impl Mirror {
         Self { service: backend.version.clone(), backend, share }
     }
 
-    /// Puts it into a route; `item` is what it was read from. To be called after the filters, as a redirect copies nothing.
+    /// Puts it into a route that leads to a service; `item` is what it was read from.
     pub(super) fn apply(self, item: &Item, route: &mut Route, ledger: &mut Ledger) {
-        if route.service.is_none() {
-            return ledger.retracted(item, "a redirect is answered at once, and nothing is copied");
-        }
         ledger.approximated(item, format!("`filters.mirror`, {SAFE_ONLY} in `methods`"));
         route.mirror = Some(self);
     }

@@ -214,10 +214,13 @@ fn named<'o>(
         }
         made(main, namespace, draft, objects, ledger)?
     } else {
-        let main = unused_name(bare(name), &draft.services);
-        let main = if VersionName::new(&main).is_ok() { main } else { unused_name("app", &draft.services) };
-        let legs = object_legs(std::slice::from_ref(mirroring.item()), &main, namespace, objects, ledger);
-        draft.services.push(weighted::service(main.clone(), legs, ledger)?);
+        let is_named = VersionName::new(bare(name)).is_ok();
+        let main = if is_named { bare(name).to_owned() } else { unused_name("app", &draft.services) };
+        // Made once, as the others.
+        if !draft.services.iter().any(|service| service.name == main) {
+            let legs = object_legs(std::slice::from_ref(mirroring.item()), &main, namespace, objects, ledger);
+            draft.services.push(weighted::service(main.clone(), legs, ledger)?);
+        }
         main
     };
     for item in [Some(main_at), mirroring.item().get("kind")].into_iter().flatten() {

@@ -60,6 +60,10 @@ impl<'o> Mirroring<'o> {
 
     /// Copies to its first mirror, put into a route.
     pub(super) fn apply(&self, route: &mut Route, objects: &Objects, ledger: &mut Ledger) {
+        // A redirect is answered at once, and nothing is copied; another router may lead here.
+        if route.service.is_none() {
+            return;
+        }
         let mut mirrors = self.item().list(&["mirrors"]).iter();
         if let Some(first) = mirrors.next()
             && let Some(percent) = first.get("percent")
