@@ -8,12 +8,17 @@ use super::{
     weight::Weight,
 };
 
-/// Whether the canary of a former table has less weight now, or is no longer where header and mirror routes lead.
+/// Whether the canary of a former table has less weight now, or is no longer where header and mirror routes lead. One that
+/// is stable now has lost nothing.
 /// `at` is its place then, which seldom changes.
 pub(super) fn takes_from_canary(before: &ServiceTable, at: usize, now: &[ServiceTable]) -> bool {
     let Some(canary) = before.canary.map(|at| &before.versions[at]) else { return false };
     let is_it = |service: &&ServiceTable| service.name == before.name;
     let service = now.get(at).filter(is_it).or_else(|| now.iter().find(is_it));
+    let stable = service.and_then(|service| service.versions.get(service.stable));
+    if stable.is_some_and(|stable| stable.name == canary.name) {
+        return false;
+    }
     let present = service.and_then(|service| service.canary.map(|at| &service.versions[at].name));
     let lost = present != Some(&canary.name);
     if lost && !(before.header_routes.is_empty() && before.mirror_routes.is_empty()) {

@@ -72,8 +72,10 @@ pub struct World {
     pub disk: Memory,
     pub evidence: Vec<EvidenceMemory>,
     pub events: Vec<Event>,
-    /// Whether the last table did not wait for the disk.
+    /// Whether a table of the last input did not wait for the disk.
     pub withdrew: bool,
+    /// Tables of the last input.
+    pub published: usize,
     /// Questions to others that wait for an answer.
     pub questions: Vec<Question>,
     /// What is seen of endpoints in each tick.
@@ -101,6 +103,7 @@ impl World {
             evidence: Vec::new(),
             events: Vec::new(),
             withdrew: false,
+            published: 0,
             questions: Vec::new(),
             endpoints: Vec::new(),
             gates: Vec::new(),
@@ -131,6 +134,7 @@ impl World {
     /// Persists, then publishes, checking on the way that nothing is lost, doubled or torn.
     pub fn apply(&mut self, input: Input) -> Result<(), Refusal> {
         let mut effects = Vec::new();
+        (self.withdrew, self.published) = (false, 0);
         let outcome = self.engine.apply(input, self.now, &mut effects);
         if outcome.is_err() {
             assert_eq!(effects, [], "a refused input has no effects");
@@ -139,7 +143,8 @@ impl World {
             match effect {
                 Effect::Persist(decision) => self.persist(*decision),
                 Effect::Publish { table, withdrawal } => {
-                    self.withdrew = withdrawal;
+                    self.withdrew |= withdrawal;
+                    self.published += 1;
                     assert!(table.generation > self.table.generation, "generations only grow");
                     self.table = table;
                 }

@@ -2,10 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::HeaderName;
 use serin::engine::{
+    assign::HeaderRoute,
     effect::Effect,
-    input::{Input, Verb},
+    input::{Command, Input, Verb},
     names::ServiceName,
+    plan::{Guard, ServicePlan, Step},
+    request::{HeaderMatch, StringMatch},
     samples::Samples,
     table::Table,
     weight::Weight,
@@ -42,10 +46,10 @@ fn a_newer_wish_was_served_before_the_disk_had_it_since_it_withdrew_the_older_on
 fn a_step_of_one_service_rode_on_the_withdrawal_of_another() {
     let mut plans = ["a", "b"].map(|name| {
         let name = ServiceName::new(name).unwrap();
-        let guard = serin::engine::plan::Guard { share_test: None, consecutive_errors: 0, ..Default::default() };
+        let guard = Guard { share_test: None, consecutive_errors: 0, ..Default::default() };
         let mut plan = plan(vec![weight("5%"), hold(1), weight("50%"), hold(60)]);
         plan.strategy.guard = guard;
-        serin::engine::plan::ServicePlan { name, ..plan }
+        ServicePlan { name, ..plan }
     });
     plans[0].strategy.deadline = Some(Duration::from_secs(1));
     let mut world = World::of(plans.to_vec());
@@ -56,11 +60,27 @@ fn a_step_of_one_service_rode_on_the_withdrawal_of_another() {
     assert_eq!((weights(early), weights(late)), ([0, 50_000], [0, 500_000]));
 }
 
+/// Header routes ended with it, which was taken for a withdrawal.
+#[test]
+fn a_promotion_was_served_before_the_disk_had_it() {
+    let mut steps = vec![weight("50%"), hold(60)];
+    let field = HeaderMatch { name: HeaderName::from_static("x"), value: StringMatch::Exact("1".into()) };
+    let route = HeaderRoute { name: "staff".into(), matches: vec![field], all: false };
+    steps.insert(1, Step::SetHeaderRoute { name: "staff".into(), route: Some(route) });
+    let mut world = World::new(plan(steps));
+    let (service, actor, reason) = (world.plan.name.clone(), "test".to_owned(), String::new());
+    let verb = Verb::Promote { full: true, force: false };
+    let command = Command { service, verb, actor, reason, expect_revision: None };
+    let told = tables(&mut world, Input::Command(command));
+    let [(only, false)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(only.services[0].canary, None);
+}
+
 #[test]
 fn a_withdrawal_that_gives_nothing_is_one_table_and_does_not_wait() {
     let mut world = World::new(plan(vec![weight("50%"), hold(60)]));
     let (service, actor, reason) = (world.plan.name.clone(), "test".to_owned(), String::new());
-    let command = serin::engine::input::Command { service, verb: Verb::Abort, actor, reason, expect_revision: None };
+    let command = Command { service, verb: Verb::Abort, actor, reason, expect_revision: None };
     let told = tables(&mut world, Input::Command(command));
     let [(only, true)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(canary_weight(&only.services[0]), Weight::ZERO);
