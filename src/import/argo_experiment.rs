@@ -7,6 +7,7 @@ use super::{
     draft::{Draft, Service, Step},
     ledger::Ledger,
     manifest::Item,
+    template::TemplateDraft,
     value::{HOLDS, argo_duration, scalar, shown, whole, within},
 };
 
@@ -87,9 +88,8 @@ fn analyses(item: &Item, draft: &mut Draft, context: Context<'_>, ledger: &mut L
     for item in all {
         let Outcome { text, is_partial: partly, templates } = analysis::one(item, context, &draft.templates, ledger);
         let has_metric =
-            |name: &str| draft.templates.iter().flat_map(|other| other.metric_names()).any(|other| other == name);
-        let clashes =
-            !texts.is_empty() && templates.iter().flat_map(|template| template.metric_names()).any(has_metric);
+            |name: &str| draft.templates.iter().flat_map(TemplateDraft::metric_names).any(|other| other == name);
+        let clashes = !texts.is_empty() && templates.iter().flat_map(TemplateDraft::metric_names).any(has_metric);
         match text {
             Some(text) if !clashes => {
                 let end = if required { ", requiredForCompletion: true }" } else { " }" };

@@ -79,7 +79,9 @@ fn one(
     let part = format!(", metadata: {{ {} }}", pairs.join(", "));
     if !pairs.is_empty() && trial(&format!("{text}{part} }}")).is_ok() {
         text += &part;
-        metadata.iter().for_each(|(_, value)| ledger.kept(value, "`metadata` of the gate"));
+        for (_, value) in metadata {
+            ledger.kept(value, "`metadata` of the gate");
+        }
     }
     ledger.kept(url, "`url` of the gate; 204 is go, 202 and 503 are wait, 409 is stop");
     for (field, how) in [("type", words(kind)), ("name", "the gate's name, made unique and without blanks")] {

@@ -98,7 +98,22 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     if let Some(original) = original {
         tell(&original, &end);
     }
-    let mut response = match end {
+    let mut response = answer(conn, journey, end, (on_upgrade, socket), stream);
+    if uploading.is_some_and(|upload| !upload.has_ended()) {
+        says_close(version, &mut response);
+    }
+    response
+}
+
+/// What became of the journey, as the client is told it. Both are there where it asked to be let through.
+fn answer(
+    conn: &Rc<Conn>,
+    journey: Journey<'_>,
+    end: Result<Arrival, Stop>,
+    (on_upgrade, socket): (Option<OnUpgrade>, Option<websocket::Expected>),
+    stream: StreamGuard,
+) -> Response<ResponseBody> {
+    match end {
         Ok(arrival) if arrival.response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             let asked_for = on_upgrade.filter(|_| journey.hop.upgrade.is_some());
             let asked_for = asked_for.map(|client| upgrade::Client { client, socket });
@@ -114,11 +129,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
             outcome.broken_by_client(refusal.status.as_u16());
             refuse(conn, refusal, stream)
         }
-    };
-    if uploading.is_some_and(|upload| !upload.has_ended()) {
-        says_close(version, &mut response);
     }
-    response
 }
 
 /// Answered before its body was here, a request of HTTP/1 may be the last: hyper closes unless the rest is on hand.
