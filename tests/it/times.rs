@@ -1,5 +1,5 @@
 //! How soon a bad canary is gone, through the real proxy on real sockets, as the median of many runs. One run of each kind
-//! in the suite, without judging the time of a busy machine; all that is promised, in about five minutes:
+//! in the suite, without judging the time of a busy machine; all that is promised, in about eleven minutes:
 //!
 //! `SERIN_RUNS=20 cargo test --test it -- --nocapture times::`
 
