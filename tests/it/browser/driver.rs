@@ -140,6 +140,11 @@ impl Browser {
         self.run("return document.activeElement.id").as_str().unwrap_or_default().to_owned()
     }
 
+    /// Waits until an element has the focus: a page gives it some time after it has been read.
+    pub fn wait_for_focus(&self, id: &str) {
+        eventually(&format!("the focus on {id}"), || (self.focused() == id).then_some(()));
+    }
+
     pub fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({ "script": script, "args": [] }))
     }

@@ -103,10 +103,11 @@ fn a_keyboard_is_enough_and_scripts_are_not_needed() {
         browser.keys(&[TAB; 4].concat());
         assert_eq!(browser.focused(), "do-abort");
         browser.keys(ENTER);
-        browser.find("#token");
+        browser.wait_for_focus("token");
         browser.keys(&format!("{}{ENTER}", scene.token()));
         browser.wait_for(".effect", "v2 is withdrawn at once");
-        assert_eq!(browser.focused(), "confirm", "one more key");
+        // One more key.
+        browser.wait_for_focus("confirm");
         browser.keys(ENTER);
         let proof = browser.wait_for("#proof", "Measured share 0.0%");
         assert!(proof.contains("v1 serves everything"), "{proof}");

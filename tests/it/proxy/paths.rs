@@ -238,7 +238,6 @@ async fn over(fast_path: bool, case: &Case) -> (Seen, u64) {
             }
         }
     }
-    let mut client = answers(&got);
     // The answers of one path may come a second after those of the other.
     let this_year = jiff::Timestamp::now().strftime(" %Y ").to_string();
     for field in client.iter_mut().flat_map(|(_, fields, ..)| fields) {

@@ -182,7 +182,9 @@ async fn endpoints_that_are_not_there_are_passed_over_alike() {
             endpoints("'http://NOBODY', 'http://V1'", "    canary: v2\n    steps: [100%]\n    rescue: {}\n"),
         ),
     ] {
-        all.extend(cases(name, &file).into_iter().take(7));
+        // Without a body, which the ordinary path has not read when nobody answers: it closes then, and need not here.
+        let has_none = |case: &Case| !case.asked.ends_with(b"hello");
+        all.extend(cases(name, &file).into_iter().filter(has_none).take(7));
     }
     let count = all.len() as u64;
     let served = compare(all, |_, _| {}).await;
