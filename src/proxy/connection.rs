@@ -110,6 +110,7 @@ enum Order {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
+    worker.connection_begins();
     let Accepted { stream, peer, settings, access, admission } = accepted;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     if stream.set_nodelay(true).is_err() {
@@ -231,11 +232,15 @@ impl Conn {
             note: RefCell::default(),
             streams: Cell::new(0),
             waiting_for_upstream: Cell::new(0),
-            order: Cell::new(if worker.is_draining() { Order::End } else { Order::Serve }),
+            order: Cell::new(Order::Serve),
             waker: RefCell::default(),
             _admission: admission,
         });
         worker.register(conn.number, Rc::downgrade(&conn));
+        if worker.is_draining() {
+            // Accepted before the stop, with a request on its way: closed under it, its client would see a reset.
+            conn.drain();
+        }
         conn
     }
 

@@ -87,6 +87,8 @@ pub(super) struct Worker {
     pools: Rc<Pools>,
     random: RefCell<fastrand::Rng>,
     requests: Cell<usize>,
+    /// Handed over, and not begun yet.
+    arriving: Cell<usize>,
     connections: RefCell<HashMap<u64, Weak<Conn>>>,
     next_connection: Cell<u64>,
     draining: RefCell<Option<oneshot::Sender<()>>>,
@@ -124,6 +126,7 @@ async fn run(worker: Worker, mut inbox: mpsc::UnboundedReceiver<Order>) {
     while let Some(order) = inbox.recv().await {
         match order {
             Order::Serve(accepted) => {
+                worker.connection_arrives();
                 spawn_local(connection::serve(Rc::clone(&worker), *accepted));
             }
             Order::Drain(done) => worker.drain(done),
@@ -176,6 +179,7 @@ impl Worker {
             pools,
             random: RefCell::new(fastrand::Rng::with_seed(seed)),
             requests: Cell::new(0),
+            arriving: Cell::new(0),
             connections: RefCell::default(),
             next_connection: Cell::new(0),
             draining: RefCell::default(),
@@ -222,6 +226,15 @@ impl Worker {
         self.is_draining.get()
     }
 
+    fn connection_arrives(&self) {
+        self.arriving.set(self.arriving.get() + 1);
+    }
+
+    /// A connection that was handed over is looked after now.
+    pub(super) fn connection_begins(&self) {
+        self.arriving.set(self.arriving.get().saturating_sub(1));
+    }
+
     /// Takes a connection into the sweep; the number is for [`Worker::unregister`].
     pub(super) fn next_connection(&self) -> u64 {
         self.next_connection.replace(self.next_connection.get() + 1)
@@ -247,7 +260,7 @@ impl Worker {
     }
 
     fn tell_if_drained(&self) {
-        if self.is_draining() && self.connections.borrow().is_empty() {
+        if self.is_draining() && self.arriving.get() == 0 && self.connections.borrow().is_empty() {
             // Nobody waits any more when the grace is over.
             self.draining.borrow_mut().take().map(|done| done.send(()));
         }
