@@ -21,7 +21,7 @@ use tokio::{sync::Mutex, task::spawn_local};
 
 use super::{
     body::RequestBody,
-    connect::{Connector, Place},
+    connect::{Connector, Patience, Place},
     deadline::{Coarse, Ticks},
     gate::{Entry, Gate, Open},
     headers,
@@ -142,8 +142,8 @@ impl Pools {
                 self.hub.tally(TallyKey { service, version, instance, run })
             });
             let tls = key.tls.as_deref().map(|tls| TlsClient::new(tls, endpoint, key.http));
-            let pool = Pool::new(endpoint.clone(), Connector { place, tls }, key.http, Gate::new(limits), &self.ticks);
-            Rc::new(Pool { tally, ..pool })
+            let connector = Connector { place, tls, ticks: Rc::clone(&self.ticks) };
+            Rc::new(Pool { tally, ..Pool::new(endpoint.clone(), connector, key.http, Gate::new(limits)) })
         };
         let mut pools = self.by_place.borrow_mut();
         Rc::clone(pools.entry((endpoint.clone(), address, key.clone())).or_insert_with(make))
@@ -151,8 +151,8 @@ impl Pools {
 
     /// A pool for what is to go nowhere.
     pub(super) fn nobody(&self, endpoint: &Endpoint, key: &PoolKey) -> Rc<Pool> {
-        let connector = Connector { place: Place::Nobody, tls: None };
-        Rc::new(Pool::new(endpoint.clone(), connector, key.http, Gate::new(key.limits), &self.ticks))
+        let connector = Connector { place: Place::Nobody, tls: None, ticks: Rc::clone(&self.ticks) };
+        Rc::new(Pool::new(endpoint.clone(), connector, key.http, Gate::new(key.limits)))
     }
 
     /// Closes what has been idle for too long, and forgets pools that no table names.
@@ -240,13 +240,8 @@ impl Drop for Stream {
 }
 
 impl Pool {
-    pub(super) fn new(
-        endpoint: Endpoint,
-        connector: Connector,
-        http: UpstreamHttp,
-        gate: Rc<Gate>,
-        ticks: &Rc<Ticks>,
-    ) -> Self {
+    pub(super) fn new(endpoint: Endpoint, connector: Connector, http: UpstreamHttp, gate: Rc<Gate>) -> Self {
+        let ticks = Rc::clone(&connector.ticks);
         let mut hasher = DefaultHasher::new();
         endpoint.hash(&mut hasher);
         if let Place::Address(address) = &connector.place {
@@ -256,13 +251,13 @@ impl Pool {
             endpoint,
             connector,
             http,
-            ticks: Rc::clone(ticks),
             gate,
             idle: RefCell::default(),
             shared: RefCell::default(),
             connecting: Mutex::new(()),
             speaks_h1: Cell::default(),
             since: ticks.now(),
+            ticks,
             skipped_until: Cell::new(Coarse::ZERO),
             unreachable: RefCell::default(),
             hash: hasher.finish(),
@@ -367,8 +362,9 @@ impl Pool {
         Some(self.lease_stream(free, true))
     }
 
-    /// A new connection, or one that has become free while there may be no more of them.
-    pub(super) async fn connect(self: &Rc<Self>) -> io::Result<Lease> {
+    /// A new connection, or one that has become free while there may be no more of them. The patience is for the address
+    /// alone: waiting for a free connection is not its silence.
+    pub(super) async fn connect(self: &Rc<Self>, patience: Patience) -> io::Result<Lease> {
         // With HTTP/2 one at a time, so that a burst of requests shares the connection that the first one made.
         let shares = self.http == UpstreamHttp::H2 || (self.http == UpstreamHttp::Auto && !self.speaks_h1.get());
         let _one_at_a_time = if shares { Some(self.connecting.lock().await) } else { None };
@@ -389,7 +385,7 @@ impl Pool {
             // One request at a time finds out whether it is there again.
             self.skipped_until.set(self.ticks.in_future(SKIPPED_FOR));
         }
-        match self.open(open).await {
+        match self.open(open, patience).await {
             Ok(lease) => {
                 self.skipped_until.set(Coarse::ZERO);
                 *self.unreachable.borrow_mut() = None;
@@ -402,8 +398,8 @@ impl Pool {
         }
     }
 
-    async fn open(self: &Rc<Self>, open: Open) -> io::Result<Lease> {
-        let socket = self.connector.connect().await?;
+    async fn open(self: &Rc<Self>, open: Open, patience: Patience) -> io::Result<Lease> {
+        let socket = self.connector.connect(patience).await?;
         let is_h2 = match self.http {
             UpstreamHttp::H1 => false,
             UpstreamHttp::H2 => true,

@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     balance::literal,
     body::RequestBody,
-    connect::{Connector, Place},
+    connect::{Connector, Patience, Place},
     deadline::Ticks,
     gate::Gate,
     headers::Hop,
@@ -190,9 +190,10 @@ async fn keep_asking(asked: Asked, place: Place, hub: Arc<Hub>, permits: Rc<Sema
     let Asked { service, version, instance, http, tls, plan } = asked;
     let endpoint = &instance.endpoint;
     let tls = tls.as_deref().map(|tls| TlsClient::new(tls, endpoint, http));
-    // Nobody waits here by this clock, so it may stand still.
+    // By this clock only the check's own timeout would be shortened, so it may stand still.
+    let connector = Connector { place, tls, ticks: Ticks::new() };
     let gate = Gate::new(UpstreamLimits { connections: 1, pending: 1 });
-    let pool = Rc::new(Pool::new(endpoint.clone(), Connector { place, tls }, http, gate, &Ticks::new()));
+    let pool = Rc::new(Pool::new(endpoint.clone(), connector, http, gate));
     let question = plan.path.as_deref().and_then(question);
     sleep(FIRST_WITHIN.mul_f64(fastrand::f64())).await;
     loop {
@@ -209,7 +210,7 @@ async fn keep_asking(asked: Asked, place: Place, hub: Arc<Hub>, permits: Rc<Sema
 
 /// One question over a new connection, which is closed.
 async fn once(pool: &Rc<Pool>, question: Option<&Parts>) -> Result<(), String> {
-    let lease = pool.connect().await.map_err(|error| error.to_string())?;
+    let lease = pool.connect(Patience::Whole).await.map_err(|error| error.to_string())?;
     let Some(head) = question else { return Ok(()) };
     let hop = Hop { upgrade: None, takes_trailers: false };
     let request = RequestHead { head, hop: &hop, endpoint: pool.endpoint() };

@@ -6,6 +6,7 @@ use std::{collections::HashMap, io, rc::Rc, sync::Arc};
 use super::{
     balance::Group,
     budget::Budget,
+    connect::Patience,
     deadline::Ticks,
     error::{FaultLog, Place},
     fast,
@@ -218,12 +219,12 @@ impl Choice {
     /// answer for its name if none can. Nothing has been sent before, so this is one attempt.
     pub(super) async fn connect(&mut self) -> io::Result<Lease> {
         if self.pool.is_nobody() {
-            return self.pool.connect().await;
+            return self.pool.connect(Patience::Short).await;
         }
         if let Some(cause) = self.known_dead() {
             return Err(io::Error::other(&*cause));
         }
-        let mut error = match self.pool.connect().await {
+        let mut error = match self.pool.connect(Patience::Short).await {
             Ok(lease) => return Ok(lease),
             Err(error) => error,
         };
@@ -232,13 +233,14 @@ impl Choice {
         loop {
             let group = self.group();
             let Some(pool) = group.sibling(self.pool.endpoint(), &tried) else {
-                if has_asked || !group.ask_again(self.pool.endpoint()).await {
-                    return Err(error);
+                if !has_asked && group.ask_again(self.pool.endpoint()).await {
+                    has_asked = true;
+                    continue;
                 }
-                has_asked = true;
-                continue;
+                let is_silent = error.kind() == io::ErrorKind::TimedOut;
+                return if is_silent { self.pool.connect(Patience::Whole).await } else { Err(error) };
             };
-            match pool.connect().await {
+            match pool.connect(Patience::Short).await {
                 Ok(lease) => {
                     self.pool = pool;
                     return Ok(lease);
