@@ -50,13 +50,7 @@ impl Upstream {
         let (count, seen) = (Arc::clone(&accepted), Arc::clone(seen));
         tokio::spawn(async move {
             let mut stopping = stopped.clone();
-            loop {
-                // Who is connected already is served: a reset of those would be a fate that nobody drew.
-                let (stream, _) = tokio::select! {
-                    biased;
-                    accepted = listener.accept() => accepted.unwrap(),
-                    _ = stopping.wait_for(|stop| *stop) => return,
-                };
+            let serve = |stream| {
                 let nth = count.fetch_add(1, SeqCst);
                 let (seen, stopped) = (Arc::clone(&seen), stopped.clone());
                 tokio::spawn(async move {
@@ -65,6 +59,21 @@ impl Upstream {
                     // How a connection ends is the clients' to judge.
                     drop(connection.serve().await);
                 });
+            };
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => serve(accepted.unwrap().0),
+                    _ = stopping.wait_for(|stop| *stop) => break,
+                }
+            }
+            // Who is connected by now is served: a reset of those would be a fate that nobody drew. The kernel is asked,
+            // since the runtime knows only of those who came before it last looked.
+            let listener = listener.into_std().unwrap();
+            let waiting: Vec<_> = std::iter::from_fn(|| listener.accept().ok()).collect();
+            drop(listener);
+            for (stream, _) in waiting {
+                stream.set_nonblocking(true).unwrap();
+                serve(TcpStream::from_std(stream).unwrap());
             }
         });
         Self { address, accepted, stop }
