@@ -6,7 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing_subscriber::{EnvFilter, filter::ParseError, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    filter::{ParseError, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// The environment variable that says what is logged: `debug`, or by module as in `info,serin::proxy=trace`.
 pub const LEVEL: &str = "SERIN_LOG";
@@ -98,10 +103,9 @@ impl LogLimit {
     }
 }
 
-fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
+fn filter(level: &str) -> Result<Targets, TelemetryError> {
     let wanted = if level.is_empty() { "info" } else { level };
-    let parsed = EnvFilter::builder().parse(wanted);
-    parsed.map_err(|source| TelemetryError::Level { value: level.to_owned(), source })
+    wanted.parse::<Targets>().map_err(|source| TelemetryError::Level { value: level.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub(super) struct Origin {
     peer: SocketAddr,
     /// The client's address without a port, for header fields.
     client: HeaderValue,
+    /// What every request of the connection says of it, up to its host.
+    said: Box<[u8]>,
     address: Address,
     tls: Option<Secured>,
 }
@@ -39,7 +41,10 @@ impl Origin {
     pub(super) fn new(peer: SocketAddr, tls: Option<Secured>) -> Self {
         let ip = peer.ip().to_canonical().to_string();
         let client = HeaderValue::from_str(&ip).unwrap_or_else(|_| HeaderValue::from_static("unknown"));
-        Self { peer, client, address: view::address(peer.ip()), tls }
+        let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let (start, proto) = (b"x-forwarded-for: ".as_slice(), b"\r\nx-forwarded-proto: ".as_slice());
+        let said = [start, client.as_bytes(), proto, scheme.as_str().as_bytes(), b"\r\nx-forwarded-host: "].concat();
+        Self { peer, client, said: said.into(), address: view::address(peer.ip()), tls }
     }
 
     pub(super) fn peer(&self) -> SocketAddr {
@@ -48,6 +53,11 @@ impl Origin {
 
     pub(super) fn client(&self) -> &HeaderValue {
         &self.client
+    }
+
+    /// The field lines that say so to an upstream; the last one wants the host.
+    pub(super) fn said(&self) -> &[u8] {
+        &self.said
     }
 
     /// The client's address, as a number.

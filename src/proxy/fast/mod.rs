@@ -162,7 +162,9 @@ fn read_request(client: &mut Client<'_>) -> Result<Read, FastPathOutcome> {
         return Err(FastPathOutcome::Table);
     }
     out.clear();
-    fields.clear();
+    if !fields.is_empty() {
+        fields.clear();
+    }
     let log = if conn.access().is_some() { Logged::Yes } else { Logged::No };
     let Some(request) = request::read(inbox, conn.limits(), scope, log, fields, out, |_| false)? else {
         return Ok(Read::Part);

@@ -89,12 +89,14 @@ impl Request {
 
     /// Writes what the proxy says itself, and the end.
     pub(super) fn finish(&self, bytes: &[u8], origin: &Origin, believed: Option<&Whence>, out: &mut Vec<u8>) {
-        let chain = believed.map_or(origin.client(), |whence| &whence.chain);
-        let scheme = believed.map_or(origin.scheme(), |whence| whence.scheme);
-        let said = believed.and_then(|whence| whence.host.as_ref());
-        let host = said.map_or(self.host(bytes), HeaderValue::as_bytes);
-        put(out, &[b"x-forwarded-for: ", chain.as_bytes(), b"\r\nx-forwarded-proto: ", scheme.as_str().as_bytes()]);
-        put(out, &[b"\r\nx-forwarded-host: ", host, b"\r\nvia: 1.1 serin\r\n"]);
+        let host = believed.and_then(|whence| whence.host.as_ref()).map_or(self.host(bytes), HeaderValue::as_bytes);
+        if let Some(Whence { chain, scheme, .. }) = believed {
+            put(out, &[b"x-forwarded-for: ", chain.as_bytes(), b"\r\nx-forwarded-proto: ", scheme.as_str().as_bytes()]);
+            put(out, &[b"\r\nx-forwarded-host: "]);
+        } else {
+            put(out, &[origin.said()]);
+        }
+        put(out, &[host, b"\r\nvia: 1.1 serin\r\n"]);
         if let Some(length) = self.seen.length {
             // Writing to a Vec does not fail.
             drop(write!(out, "content-length: {length}\r\n"));

@@ -2,6 +2,7 @@
 //! Takes and refuses what httparse does, which the ordinary path reads heads with: the tests hold it against that.
 
 use http::HeaderMap;
+use wide::u8x16;
 
 use super::super::edit;
 use crate::engine::filter::HeaderEdits;
@@ -60,6 +61,7 @@ impl Field {
 }
 
 /// Reads the line at `start`.
+#[inline]
 pub(super) fn step(bytes: &mut [u8], start: usize) -> Step {
     let Some(name_end) = name_end(bytes, start) else { return Step::Partial };
     if name_end == start || bytes[name_end] != b':' {
@@ -115,66 +117,67 @@ pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<usize, Step> {
     }
 }
 
-/// Of each byte of a word.
-const EACH: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = EACH * 0x80;
+/// Bytes looked at together.
+const LANES: usize = 16;
+
+/// Sixteen bytes in which to look at those from `at` on, and how many there are before it; behind the last byte, zeros.
+fn window(bytes: &[u8], at: usize) -> ([u8; LANES], usize) {
+    if let Some(window) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        return (*window, 0);
+    }
+    if let Some(window) = bytes.last_chunk() {
+        return (*window, at + LANES - bytes.len());
+    }
+    let mut window = [0; LANES];
+    window[..bytes.len()].copy_from_slice(bytes);
+    (window, at)
+}
 
 /// The first byte from `at` on that is no text, which ends at one that is not allowed or at a line end.
 pub(super) fn text_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    while let Some(word) = word_at(bytes, at) {
-        // The upper bit of bytes under a blank, and of DEL. Borrows can mark more, but only behind the first.
-        let control = word.wrapping_sub(EACH * 0x20) & !word & HIGH;
-        let gap = word ^ (EACH * 0x7f);
-        let delete = gap.wrapping_sub(EACH) & !gap & HIGH;
-        let odd = control | delete;
+    while at < bytes.len() {
+        let (window, skipped) = window(bytes, at);
+        let window = u8x16::new(window);
+        let is_control = window.min(u8x16::splat(b' ' - 1)).simd_eq(window);
+        let odd = (is_control | window.simd_eq(u8x16::splat(0x7f))).to_bitmask() >> skipped;
         if odd == 0 {
-            at += 8;
+            at += LANES - skipped;
             continue;
         }
-        at += odd.trailing_zeros() as usize / 8;
-        if bytes[at] != b'\t' {
+        at += odd.trailing_zeros() as usize;
+        if *bytes.get(at)? != b'\t' {
             return Some(at);
         }
         at += 1;
     }
-    let is_text = |&b: &u8| b == b'\t' || (b >= b' ' && b != 0x7f);
-    bytes.get(at..)?.iter().position(|b| !is_text(b)).map(|more| at + more)
+    None
 }
 
-fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|eight| u64::from_le_bytes(*eight))
-}
-
-/// Behind the name that begins at `start`, which is put in lower case: words of letters and hyphens at once, other bytes one
-/// by one.
+/// Behind the name that begins at `start`, which is put in lower case: letters and hyphens together, other bytes one by one.
 fn name_end(bytes: &mut [u8], start: usize) -> Option<usize> {
+    let is_within = |byte: u8x16, first: u8| {
+        let from_first = byte - u8x16::splat(first);
+        from_first.min(u8x16::splat(25)).simd_eq(from_first)
+    };
     let mut at = start;
-    loop {
-        if let Some(word) = word_at(bytes, at) {
-            // What is not ASCII is marked as other by `word` itself; ASCII leaves room for all three sums.
-            let folded = (word | (EACH * 0x20)) & !HIGH;
-            let from_a = folded + EACH * u64::from(0x80 - b'a');
-            let beyond_z = folded + EACH * u64::from(0x7f - b'z');
-            let no_hyphen = (folded ^ (EACH * u64::from(b'-'))) + EACH * 0x7f;
-            // A carriage return would fold to a hyphen.
-            let hyphens = !no_hyphen & (word << 2);
-            let letters = from_a & !beyond_z;
-            let other = !((letters | hyphens) & !word) & HIGH;
-            // All before the first byte that is neither.
-            let before = other.wrapping_sub(1) & !other;
-            let upper = letters & (!word << 2) & before & HIGH;
-            if upper != 0 {
-                bytes[at..at + 8].copy_from_slice(&(word | (upper >> 2)).to_le_bytes());
-            }
-            at += other.trailing_zeros() as usize / 8;
-            if other == 0 {
-                continue;
-            }
-            if bytes[at] == b':' {
-                return Some(at);
-            }
+    while at < bytes.len() {
+        let (window, skipped) = window(bytes, at);
+        let window = u8x16::new(window);
+        let upper = is_within(window, b'A');
+        let lower = window | (upper & u8x16::splat(b' '));
+        let usual = is_within(lower, b'a') | window.simd_eq(u8x16::splat(b'-'));
+        // The bits behind the lanes are set as well.
+        let other = !usual.to_bitmask() >> skipped;
+        let end = at + other.trailing_zeros() as usize;
+        let before = other.wrapping_sub(1) & !other;
+        if (upper.to_bitmask() >> skipped) & before != 0 {
+            bytes[at..end].make_ascii_lowercase();
         }
-        let byte = bytes.get_mut(at)?;
+        at = end;
+        let Some(byte) = bytes.get_mut(at) else { break };
+        if *byte == b':' {
+            return Some(at);
+        }
         let lower = NAME[usize::from(*byte)];
         if lower == 0 {
             return Some(at);
@@ -182,6 +185,7 @@ fn name_end(bytes: &mut [u8], start: usize) -> Option<usize> {
         *byte = lower;
         at += 1;
     }
+    None
 }
 
 fn is_blank(byte: u8) -> bool {
