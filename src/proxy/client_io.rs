@@ -6,7 +6,7 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     task::{Context, Poll},
@@ -30,6 +30,8 @@ pub(super) struct Activity {
     ended: AtomicBool,
     /// That is not held back any longer.
     told: AtomicBool,
+    /// The connection, once hyper has let go of it.
+    left: Mutex<Option<Transport>>,
 }
 
 impl Activity {
@@ -69,6 +71,11 @@ impl Activity {
         self.told.store(true, Relaxed);
     }
 
+    /// The connection, if hyper has let go of it.
+    pub(super) fn take_connection(&self) -> Option<Transport> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn holds_end_back(&self) -> bool {
         self.busy.load(Relaxed) && !self.told.load(Relaxed)
     }
@@ -87,14 +94,25 @@ impl Activity {
 /// The socket.
 #[derive(Debug)]
 pub(super) struct ClientIo {
-    stream: Transport,
+    /// Until this is dropped.
+    stream: Option<Transport>,
     unread: BytesMut,
     activity: Arc<Activity>,
 }
 
 impl ClientIo {
     pub(super) fn new(stream: Transport, unread: BytesMut, activity: Arc<Activity>) -> Self {
-        Self { stream, unread, activity }
+        Self { stream: Some(stream), unread, activity }
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut Transport>> {
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for ClientIo {
+    fn drop(&mut self) {
+        *self.activity.left.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
     }
 }
 
@@ -111,7 +129,7 @@ impl AsyncRead for ClientIo {
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
+        let polled = this.stream()?.poll_read(cx, buf);
         if buf.filled().len() > before {
             this.activity.read.store(true, Relaxed);
         } else if matches!(polled, Poll::Ready(Ok(()))) && this.activity.holds_end_back() {
@@ -126,7 +144,8 @@ impl AsyncRead for ClientIo {
 impl AsyncWrite for ClientIo {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        note(&this.activity, Pin::new(&mut this.stream).poll_write(cx, buf))
+        let written = this.stream()?.poll_write(cx, buf);
+        note(&this.activity, written)
     }
 
     fn poll_write_vectored(
@@ -135,19 +154,20 @@ impl AsyncWrite for ClientIo {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        note(&this.activity, Pin::new(&mut this.stream).poll_write_vectored(cx, bufs))
+        let written = this.stream()?.poll_write_vectored(cx, bufs);
+        note(&this.activity, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(Transport::is_write_vectored)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        self.get_mut().stream()?.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        self.get_mut().stream()?.poll_shutdown(cx)
     }
 }
 

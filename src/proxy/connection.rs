@@ -31,6 +31,7 @@ use super::{
     error::{Refusal, chain},
     fast,
     forward::forward,
+    linger::linger,
     listener::{Accepted, Admission},
     opening,
     origin::Origin,
@@ -129,17 +130,24 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
             conn.unless_ended(pin!(unless_it_panics(serving))).await
         };
         match served {
-            Some(Some(Some(left))) => opened.unread = left,
+            Some(Some(fast::End::Left(unread))) => opened.unread = unread,
+            Some(Some(fast::End::Closed)) => return Box::pin(linger(&conn, opened.transport)).await,
             Some(None) => return conn.panicked(),
-            None | Some(Some(None)) => return,
+            None | Some(Some(fast::End::Gone)) => return,
         }
     }
     let is_http2 = opened.is_http2;
     let io = TokioIo::new(ClientIo::new(opened.transport, opened.unread, Arc::clone(&conn.activity)));
     // In boxes: the fast path's connections are many, and need not be as large.
     let ended = if is_http2 { Box::pin(serve_http2(&conn, io)).await } else { Box::pin(serve_http1(&conn, io)).await };
-    if let Some(Err(error)) = ended {
+    let Some(ended) = ended else { return };
+    if let Err(error) = ended {
         conn.count_client_error(&error);
+    }
+    conn.stage.set(Stage::Idle);
+    // None of a connection that has switched to another protocol.
+    if let Some(transport) = conn.activity.take_connection() {
+        Box::pin(linger(&conn, transport)).await;
     }
 }
 

@@ -46,6 +46,7 @@ mod gate;
 mod headers;
 mod http1;
 mod journey;
+mod linger;
 mod listener;
 mod long;
 mod mirror;

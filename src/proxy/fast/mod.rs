@@ -47,8 +47,19 @@ use crate::{
     measure::FastPathOutcome,
 };
 
-/// Serves a connection as far as it understands what comes. Returns the unread bytes if the ordinary path has to go on.
-pub(super) async fn serve(conn: &Rc<Conn>, stream: &mut Transport, first: BytesMut) -> Option<BytesMut> {
+/// How a connection ended here.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The ordinary path has to go on, with what was read and not used.
+    Left(BytesMut),
+    /// The client has ended it.
+    Gone,
+    /// It is for us to end it.
+    Closed,
+}
+
+/// Serves a connection as far as it understands what comes.
+pub(super) async fn serve(conn: &Rc<Conn>, stream: &mut Transport, first: BytesMut) -> End {
     let mut desk = conn.worker().spare.take();
     desk.inbox.extend_from_slice(&first);
     drop(first);
@@ -56,16 +67,16 @@ pub(super) async fn serve(conn: &Rc<Conn>, stream: &mut Transport, first: BytesM
     loop {
         let ready = match next_request(&mut client).await {
             Ok(Some(ready)) => ready,
-            Ok(None) => return None,
-            Err(why) => return Some(leave(client, why)),
+            Ok(None) => return End::Gone,
+            Err(why) => return End::Left(leave(client, why)),
         };
         match exchange::carry(&mut client, ready).await {
             Next::Request => conn.worker().count_fast_path(FastPathOutcome::Served),
             Next::End => {
                 conn.worker().count_fast_path(FastPathOutcome::Served);
-                return None;
+                return End::Closed;
             }
-            Next::Leave => return Some(leave(client, FastPathOutcome::Table)),
+            Next::Leave => return End::Left(leave(client, FastPathOutcome::Table)),
         }
     }
 }

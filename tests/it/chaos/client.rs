@@ -37,6 +37,9 @@ const STREAMS: usize = 60;
 /// Requests after which a client takes another connection.
 const PER_CONNECTION: u64 = 300;
 
+/// A request that an upstream was closing its door on.
+pub const SHUT_OUT: &str = "502 at the closing door";
+
 /// The run: who sends what, when, and what came of it.
 pub struct Run {
     pub seed: u64,
@@ -102,8 +105,13 @@ impl Run {
         self.seen.fault(format!("{over} {}: {what}; {plan:?}", plan.token));
     }
 
-    /// Whether that is what had to come of the request.
-    fn judge(&self, plan: &Plan, over: &'static str, got: &Got, before: Option<&Plan>) {
+    /// How many upstreams have closed their doors.
+    fn closings(&self) -> u64 {
+        self.seen.closings.load(SeqCst)
+    }
+
+    /// Whether that is what had to come of the request, which began after so many `closings`.
+    fn judge(&self, plan: &Plan, over: &'static str, got: &Got, before: Option<&Plan>, closings: u64) {
         let whole = |answer: &Answer, status: u16| {
             let expected = if plan.method == "HEAD" { Vec::new() } else { body(&plan.token, plan.size) };
             answer.status == status && answer.token.as_ref() == Some(&plan.token) && answer.body == expected
@@ -115,6 +123,8 @@ impl Run {
         };
         // The upstream had closed under a request that must not be sent twice.
         let was_stale = |answer: &Answer| !plan.may_be_repeated() && failed(answer, &["reset"]);
+        // The upstream closed its door with the connection in it: what was sent over a new connection is not sent again.
+        let was_shut_out = |answer: &Answer| self.closings() > closings && failed(answer, &["reset"]);
         let end =
             match (plan.fate, got) {
                 (Fate::Truncated, Got::Cut(answer)) if answer.token.as_ref() == Some(&plan.token) => {
@@ -142,9 +152,10 @@ impl Run {
                 (Fate::Stalled, Got::Answer(answer)) => failed(answer, &["timed_out"]).then_some("504"),
                 _ => None,
             };
-        match end {
-            Some(end) => self.count(end),
-            None => self.fault(plan, over, &format!("{got:?}, behind {before:?}")),
+        match (end, got) {
+            (Some(end), _) => self.count(end),
+            (None, Got::Answer(answer)) if was_shut_out(answer) => self.count(SHUT_OUT),
+            (None, _) => self.fault(plan, over, &format!("{got:?}, behind {before:?}")),
         }
     }
 }
@@ -199,6 +210,7 @@ async fn exchange(
     before: Option<&Plan>,
 ) -> bool {
     let manner = plans[0].manner;
+    let closings = run.closings();
     let mut bytes: Vec<u8> = plans.iter().flat_map(request).collect();
     if manner == Manner::LeavesEarly {
         bytes.truncate(random.usize(..bytes.len()));
@@ -230,7 +242,7 @@ async fn exchange(
         return false;
     }
     let mut reader = BufReader::new(reader);
-    let receiving = receive(run, &mut reader, plans, random.fork(), before);
+    let receiving = receive(run, &mut reader, plans, random.fork(), before, closings);
     // An answer may come before the request is sent.
     let (sent, may_go_on) = tokio::join!(sending, receiving);
     sent.is_ok() && may_go_on
@@ -242,6 +254,7 @@ async fn receive<R: tokio::io::AsyncRead + Unpin>(
     plans: &[Plan],
     mut random: fastrand::Rng,
     before: Option<&Plan>,
+    closings: u64,
 ) -> bool {
     for (nth, plan) in plans.iter().enumerate() {
         let slowly = (plan.manner == Manner::ReadsSlowly).then_some(&mut random);
@@ -249,7 +262,7 @@ async fn receive<R: tokio::io::AsyncRead + Unpin>(
             Ok(got) => got,
             Err(_) => Got::Nothing("in time".to_owned()),
         };
-        run.judge(plan, "h1", &got, plans[..nth].last().or(before));
+        run.judge(plan, "h1", &got, plans[..nth].last().or(before), closings);
         let closes = match &got {
             Got::Answer(answer) => answer.closes,
             Got::Cut(_) | Got::Nothing(_) => true,
@@ -455,6 +468,7 @@ async fn stream(run: &Run, mut sender: Sender, plan: Plan, mut random: fastrand:
         .header("x-plan", plan.told())
         .header("x-upload", plan.upload);
     let upload = Upload::of(&plan, &mut random);
+    let closings = run.closings();
     let answered = sender.send_request(head.body(upload).unwrap());
     if plan.leaves() {
         let wait = Duration::from_millis(random.u64(..50));
@@ -467,7 +481,7 @@ async fn stream(run: &Run, mut sender: Sender, plan: Plan, mut random: fastrand:
         Ok(Err(error)) => Got::Nothing(format!("{error:?}")),
         Err(_) => Got::Nothing("in time".to_owned()),
     };
-    run.judge(&plan, "h2", &got, None);
+    run.judge(&plan, "h2", &got, None, closings);
 }
 
 async fn take(response: Response<Incoming>, mut slowly: Option<fastrand::Rng>) -> Got {

@@ -178,6 +178,9 @@ async fn chaos(setup: Setup) {
     let faults = std::mem::take(&mut *seen.faults.lock().unwrap());
     let some = &faults[..faults.len().min(20)];
     assert!(faults.is_empty(), "{} faults with {scale:?}, {setup:?}: {some:#?}", faults.len());
+    let shut_out = run.ends.lock().unwrap().get(client::SHUT_OUT).copied().unwrap_or(0);
+    let closings = seen.closings.load(SeqCst) / 2;
+    assert!(shut_out <= closings, "{shut_out} requests were shut out by {closings} upstreams that closed");
     is_let_go(&serin, before).await;
     is_flat(&held);
     let metrics = String::from_utf8(Client::get(serin.admin, "/metrics").unwrap().body).unwrap();

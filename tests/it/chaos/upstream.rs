@@ -25,6 +25,8 @@ pub struct Seen {
     pub requests: AtomicU64,
     /// What may be carried out once only, and was.
     posts: Mutex<HashSet<String>>,
+    /// Upstreams that have closed their door, or are about to.
+    pub closings: AtomicU64,
     pub faults: Mutex<Vec<String>>,
 }
 
@@ -67,10 +69,13 @@ impl Upstream {
                 }
             }
             // Who is connected by now is served: a reset of those would be a fate that nobody drew. The kernel is asked,
-            // since the runtime knows only of those who came before it last looked.
+            // since the runtime knows only of those who came before it last looked. Who comes between is reset, and counted.
             let listener = listener.into_std().unwrap();
+            let closings = &seen.closings;
+            closings.fetch_add(1, SeqCst);
             let waiting: Vec<_> = std::iter::from_fn(|| listener.accept().ok()).collect();
             drop(listener);
+            closings.fetch_add(1, SeqCst);
             for (stream, _) in waiting {
                 stream.set_nonblocking(true).unwrap();
                 serve(TcpStream::from_std(stream).unwrap());

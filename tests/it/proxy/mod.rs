@@ -10,6 +10,7 @@ mod faults;
 mod health;
 mod http;
 mod introduced;
+mod lingering;
 mod long;
 mod mirror;
 mod mixture;
