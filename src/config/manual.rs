@@ -111,7 +111,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
 /// The fields of one shape.
 fn of(shape: &'static Shape) -> impl Iterator<Item = Entry> {
     let find = |name: &&str| {
-        let (_, fields) = fields::ALL.iter().find(|(path, _)| *path == shape.path)?;
+        let (_, fields) = fields::all().find(|(path, _)| *path == shape.path)?;
         fields.iter().find(|field| field.name == *name)
     };
     shape.fields.iter().filter_map(find).map(|field| Entry { at: shape.path, field })

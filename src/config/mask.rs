@@ -54,8 +54,9 @@ fn key_before(text: &str) -> &str {
 
 fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
     match &node.value {
-        Value::Null | Value::Unresolved => {}
-        Value::Scalar(_) => {
+        Value::Null => {}
+        // What could not be replaced from the environment may have a secret beside the reference.
+        Value::Scalar(_) | Value::Unresolved => {
             if secret && !is_bare_reference(&bytes[node.span.clone()]) {
                 hide(bytes, node.span.start, node.span.end);
             }
@@ -120,6 +121,13 @@ mod tests {
         assert_eq!(masked.len(), source.len());
         let expected = "admin:\n  readTokn: ********\n  readToken: ${R:-}\n  writeToken: **************\nlisten: 1\n";
         assert_eq!(masked, expected);
+    }
+
+    #[test]
+    fn a_secret_beside_a_reference_that_leads_nowhere_is_stars() {
+        let source = "admin:\n  readToken: hunter2${NOWHERE}\n  writeToken: ${NOWHERE}\nlisten: 1\n";
+        let shown = crate::config::check(source, std::path::Path::new("x.yaml"), &|_| None).diagnostics.to_string();
+        assert!(shown.contains("NOWHERE") && !shown.contains("hunter2"), "{shown}");
     }
 
     #[test]

@@ -103,11 +103,13 @@ pub fn check(text: &str, path: &Path, environment: &Environment<'_>) -> Checked 
         Ok(root) => root,
         Err(found) => return refused(mask::by_line(text), found),
     };
-    let masked = mask::by_tree(text, &root);
     let mut report = Report::default();
     substitute::substitute(&mut root, environment, &mut report);
     let config = file::file(&root, path.parent().unwrap_or(Path::new("")), &mut report);
-    Checked { config, diagnostics: Diagnostics::new(shown, masked, report.into_found()) }
+    let found = report.into_found();
+    // Dear, and of use only to findings: most files have none.
+    let masked = if found.is_empty() { String::new() } else { mask::by_tree(text, &root) };
+    Checked { config, diagnostics: Diagnostics::new(shown, masked, found) }
 }
 
 /// Reads every YAML document of a text that is no config, such as manifests to import; spans are of the whole text.

@@ -12,7 +12,10 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let near = wanted.len().div_ceil(3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (rank(&wanted, &bare(candidate)), candidate))
+        .map(|candidate| (bare(candidate), candidate))
+        // Each letter more or less is an edit.
+        .filter(|(letters, _)| letters.len().abs_diff(wanted.len()) <= near)
+        .map(|(letters, candidate)| (rank(&wanted, &letters), candidate))
         .filter(|((edits, ..), _)| *edits <= near)
         .min_by_key(|(rank, _)| *rank)
         .map(|(_, candidate)| candidate)

@@ -1,7 +1,7 @@
 //! What may be longer than the alarm, and why. An entry that is no longer needed fails the test.
 
 /// Files over 600 lines.
-pub const LONG_FILES: &[(&str, &str)] = &[("src/config/manual/fields.rs", "one table of all fields, each read alone")];
+pub const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Functions over 70 lines, as `file::function`.
 pub const LONG_FUNCTIONS: &[(&str, &str)] =
