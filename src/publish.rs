@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 
 mod settings;
 
-pub use self::settings::{AccessLog, AccessLogFormat, Limits, ListenerSettings, Settings};
+pub use self::settings::{AccessLog, AccessLogFormat, Collector, Limits, ListenerSettings, Settings};
 use crate::engine::table::Table;
 
 /// The published table, and the settings beside it. Cloning shares them.

@@ -34,9 +34,11 @@ use crate::{
         compat::{self, Dialect},
         export,
     },
+    outbound::Reach,
     proxy::{self, Proxy},
     publish::Publication,
     store::{OpenError, Store},
+    trace,
 };
 
 /// How often, and at which pace, listeners of a process that is ending are tried.
@@ -51,6 +53,8 @@ pub struct Server {
     handle: Handle,
     stop: watch::Sender<bool>,
     control: Option<JoinHandle<()>>,
+    /// Sends traces to a collector.
+    exporter: Option<JoinHandle<()>>,
 }
 
 /// Why Serin does not start. Each message says what to do.
@@ -102,16 +106,17 @@ impl Server {
         let listening = bind_all(config, proxy::Listening::bind)?;
         let doors = Doors::bind(config)?;
         let tokens = Tokens::of(config, &store)?;
-        let compat = config.compat.clone();
+        let (compat, reach) = (config.compat.clone(), driver::reach(config));
         let (driver, handle, publication) = Driver::start(Start { source, store, recovered, reader })?;
         let proxy = Proxy::start(listening, workers, publication.clone(), Arc::clone(&hub))?;
         let state = tokens.state(handle.clone(), Pages::of(&compat, &hub, &publication, &handle));
         let admin = doors.admin.address()?;
         let (stop, stopped) = watch::channel(false);
+        let exporter = exporter(reach, &hub, publication, stopped.clone())?;
         let control = thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || run_control(stopped, async move |stopped| decide(driver, doors, state, stopped).await))?;
-        Ok(Self { proxy, admin, handle, stop, control: Some(control) })
+        Ok(Self { proxy, admin, handle, stop, control: Some(control), exporter })
     }
 
     /// The same beside a process that has not ended yet: the admin listeners are bound once it has.
@@ -124,6 +129,7 @@ impl Server {
         let proxy = Proxy::start(listening, workers, publication.clone(), Arc::clone(hub))?;
         let pages = Pages::of(&config.compat, hub, &publication, &handle);
         let (stop, stopped) = watch::channel(false);
+        let exporter = exporter(driver::reach(&config), hub, publication, stopped.clone())?;
         let admin = config.admin.listen.clone();
         let shown = handle.clone();
         let turn = async move |stopped: watch::Receiver<bool>| {
@@ -143,7 +149,7 @@ impl Server {
             }
         };
         let control = thread::Builder::new().name("control".to_owned()).spawn(move || run_control(stopped, turn))?;
-        Ok(Self { proxy, admin, handle, stop, control: Some(control) })
+        Ok(Self { proxy, admin, handle, stop, control: Some(control), exporter })
     }
 
     /// Where clients are served, in the order of the file.
@@ -175,6 +181,10 @@ impl Server {
             Err(error) => tracing::error!("running requests are cut, since their end cannot be waited for: {error}"),
         }
         self.stop.send_replace(true);
+        if let Some(exporter) = self.exporter.take() {
+            // One that panicked has said so on its way down.
+            let _panicked = exporter.join();
+        }
         if let Some(control) = self.control.take() {
             // A control thread that panicked has said so on its way down.
             let _panicked = control.join();
@@ -395,6 +405,17 @@ const fn dialect(of: Compat) -> Dialect {
 fn totals_of(delivery: Delivery) -> export::ReceiverTotals {
     let Delivery { receiver, pending, delivered, failures } = delivery;
     export::ReceiverTotals { receiver, pending, delivered, failures }
+}
+
+/// The thread that sends traces to the collector of the settings in force; none where another has it.
+fn exporter(
+    reach: Reach,
+    hub: &Arc<Hub>,
+    publication: Publication,
+    stopped: watch::Receiver<bool>,
+) -> io::Result<Option<JoinHandle<()>>> {
+    let Some(inbox) = hub.traces().inbox() else { return Ok(None) };
+    trace::start(trace::Exporter { inbox, hub: Arc::clone(hub), publication, reach }, until(stopped)).map(Some)
 }
 
 /// The control plane's thread.

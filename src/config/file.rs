@@ -15,7 +15,7 @@ use super::{
     report::{At, Problem, Report},
     route, service,
     settings::{AccessLog, Admin, AdminAddress, Compat, Config, Listener, Secret, State},
-    shape, template,
+    shape, template, tracing,
     yaml::{Node, Value},
 };
 use crate::engine::{address::Network, route::Routes};
@@ -54,6 +54,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     distinct(&listeners, metrics.as_ref(), &admin, report);
     let state = state(fields.get("state").as_ref(), folder, report);
     let access_log = fields.get("accessLog").and_then(|at| access_log(&at, report));
+    let tracing = fields.get("tracing").and_then(|at| tracing::tracing(&at, report));
     let fast_path = fields.get("fastPath").map(|at| report.word(&at, &[("on", true), ("off", false)]));
     let templates =
         fields.get("analysisTemplates").map(|at| template::templates(&at, folder, report)).unwrap_or_default();
@@ -72,6 +73,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
         notify,
         listeners: listeners.into_iter().map(|(listener, _)| listener).collect(),
         access_log,
+        tracing,
         workers: workers.flatten(),
         fast_path: fast_path.unwrap_or(Some(FAST_PATH_DEFAULT))?,
         metrics: metrics.map(|(address, _)| address),

@@ -101,7 +101,8 @@ fn kind_of(at: &At<'_>, report: &mut Report) -> Option<GateKind> {
     })
 }
 
-fn headers(at: &At<'_>, report: &mut Report) -> Vec<(HeaderName, Secret)> {
+/// Header fields whose values are secrets.
+pub(super) fn headers(at: &At<'_>, report: &mut Report) -> Vec<(HeaderName, Secret)> {
     let value = |at: &At<'_>, report: &mut Report| {
         report.scalar(at, "a header's value", |text| {
             HeaderValue::from_str(text)

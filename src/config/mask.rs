@@ -70,6 +70,9 @@ fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
                     let bare = items.iter().filter(|item| matches!(item.value, Value::Scalar(_)));
                     bare.for_each(|item| hide_in(bytes, item, true));
                 }
+                if field.key == "tracing" {
+                    hide_address(bytes, &field.node);
+                }
                 if let (Value::List(gates), "gates") = (&field.node.value, &*field.key) {
                     for gate in gates {
                         hide_address(bytes, gate);
@@ -80,10 +83,10 @@ fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
     }
 }
 
-/// How a gate is asked: its URL may be a password, and its header fields are.
-fn hide_address(bytes: &mut [u8], gate: &Node) {
-    let Value::Map(fields) = &gate.value else { return };
-    let secret = |field: &&Field| suggest::closest(&field.key, ["url", "headers"]).is_some();
+/// How a gate or a collector is asked: its URL may be a password, and its header fields are.
+fn hide_address(bytes: &mut [u8], asked: &Node) {
+    let Value::Map(fields) = &asked.value else { return };
+    let secret = |field: &&Field| suggest::closest(&field.key, ["url", "otlp", "headers"]).is_some();
     fields.iter().filter(secret).for_each(|field| hide_in(bytes, &field.node, true));
 }
 

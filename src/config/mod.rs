@@ -36,6 +36,7 @@ mod suggest;
 mod summary;
 mod template;
 mod text;
+mod tracing;
 mod upstream;
 pub mod watch;
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use http::{HeaderName, Uri};
+
 use super::{gate::GateAddress, notify::Receiver};
 use crate::{
     engine::{
@@ -20,6 +22,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// A line for each request; none: no line.
     pub access_log: Option<AccessLog>,
+    /// Spans for a collector; none: no tracing.
+    pub tracing: Option<Tracing>,
     /// Worker threads; `None` is one for each CPU that the process may use.
     pub workers: Option<usize>,
     /// Whether plain HTTP/1.1 requests that need nothing special are passed on without a map of their fields.
@@ -109,6 +113,17 @@ pub struct AccessLog {
     pub is_json: bool,
     /// The share of successes that is written; failures all are.
     pub sample_success: Weight,
+}
+
+/// Which requests are traced, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tracing {
+    /// The collector's whole address.
+    pub otlp: Uri,
+    /// The share of requests that are traced where nobody before has said whether.
+    pub sample: Weight,
+    /// Header fields for the collector.
+    pub headers: Vec<(HeaderName, Secret)>,
 }
 
 /// The files of a listener's TLS; each was read and is sound.

@@ -30,8 +30,8 @@ macro_rules! shapes {
 shapes! {
     FILE = "" {
         listen listeners workers metrics admin state accessLog fastPath trust routes services analysisTemplates concurrentRollouts
-        notify outbound
-    } later { tracing fleet }
+        notify outbound tracing
+    } later { fleet }
     NOTIFY = "notify[]" { slack webhook format secret events } later {}
     LISTENER = "listeners[]" { name listen http proxyProtocol tls limits } later {}
     LISTENER_TLS = "listeners[].tls" { certificates clientCa } later {}
@@ -41,6 +41,7 @@ shapes! {
     ADMIN = "admin" { listen readToken writeToken } later {}
     STATE = "state" { dir maxAge } later {}
     ACCESS_LOG = "accessLog" { format sampleSuccess } later {}
+    TRACING = "tracing" { otlp sample headers } later {}
     TRUST = "trust" { forwardedFrom } later {}
     OUTBOUND = "outbound" { allow } later {}
     ROUTE = "routes[]" { name match filters timeouts retry service } later {}

@@ -366,7 +366,7 @@ fn stale(recovered: &store::Recovered, now: Timestamp, max_age: Duration) -> Opt
 }
 
 /// Whom questions of our own may reach.
-fn reach(config: &Config) -> Reach {
+pub fn reach(config: &Config) -> Reach {
     let allowed = Arc::clone(&config.outbound);
     Reach::guarded(move |address| {
         let address = match address {

@@ -5,16 +5,18 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use http::HeaderValue;
 use tracing::{error, info};
 
 use crate::{
     config::{
         Config,
-        settings::{AccessLog, Limits, Listener, Tls},
+        settings::{AccessLog, Limits, Listener, Tls, Tracing},
     },
-    publish::{self, AccessLogFormat, ListenerSettings, Publication, Settings},
+    publish::{self, AccessLogFormat, Collector, ListenerSettings, Publication, Settings},
     tls::{Authorities, Pair, Part, ServerTls},
 };
 
@@ -26,6 +28,7 @@ pub(super) struct Edge {
     listeners: Vec<Listener>,
     fast_path: bool,
     access_log: Option<AccessLog>,
+    tracing: Option<Tracing>,
     files: Vec<(PathBuf, Option<Mark>)>,
 }
 
@@ -38,6 +41,7 @@ pub(super) struct Prepared {
     settings: Settings,
     listeners: Vec<Listener>,
     access_log: Option<AccessLog>,
+    tracing: Option<Tracing>,
     files: Vec<(PathBuf, Option<Mark>)>,
 }
 
@@ -45,8 +49,8 @@ impl Edge {
     /// Publishes the first settings.
     pub(super) fn start(config: &Config, publication: Publication) -> Result<Self, String> {
         let listeners = config.listeners.clone();
-        let (fast_path, access_log) = (config.fast_path, config.access_log);
-        let mut edge = Self { publication, listeners, fast_path, access_log, files: Vec::new() };
+        let (fast_path, access_log, tracing) = (config.fast_path, config.access_log, config.tracing.clone());
+        let mut edge = Self { publication, listeners, fast_path, access_log, tracing, files: Vec::new() };
         let first = edge.prepare(config)?;
         edge.put_in_force(first);
         Ok(edge)
@@ -60,17 +64,18 @@ impl Edge {
                 *open = wanted.clone();
             }
         }
-        self.read(listeners, config.access_log)
+        self.read(listeners, config.access_log, config.tracing.clone())
     }
 
     pub(super) fn put_in_force(&mut self, prepared: Prepared) {
-        self.publication.publish_settings(prepared.settings);
-        (self.files, self.listeners, self.access_log) = (prepared.files, prepared.listeners, prepared.access_log);
+        let Prepared { settings, listeners, access_log, tracing, files } = prepared;
+        self.publication.publish_settings(settings);
+        (self.files, self.listeners, self.access_log, self.tracing) = (files, listeners, access_log, tracing);
     }
 
     /// Reads the files again that are in use. On a fault the former certificates stay in force.
     pub(super) fn read_again(&mut self) {
-        match self.read(self.listeners.clone(), self.access_log) {
+        match self.read(self.listeners.clone(), self.access_log, self.tracing.clone()) {
             Ok(prepared) => {
                 self.put_in_force(prepared);
                 info!("the changed certificates are in force");
@@ -90,7 +95,13 @@ impl Edge {
         changed
     }
 
-    fn read(&self, listeners: Vec<Listener>, access_log: Option<AccessLog>) -> Result<Prepared, String> {
+    fn read(
+        &self,
+        listeners: Vec<Listener>,
+        access_log: Option<AccessLog>,
+        tracing: Option<Tracing>,
+    ) -> Result<Prepared, String> {
+        let sample = tracing.as_ref().map(|tracing| tracing.sample);
         // Marked first: what changes while it is read is seen by the next look.
         let files = files(&listeners).map(|path| (path.clone(), mark_of(path))).collect();
         let before = self.publication.settings();
@@ -103,11 +114,14 @@ impl Edge {
                 proxy_protocol: listener.proxy_protocol,
                 tls,
                 access_log: access_log.map(published),
+                tracing: sample,
                 fast_path: self.fast_path,
             })
         });
-        let settings = Settings { listeners: settings.collect::<Result<_, String>>()? };
-        Ok(Prepared { settings, listeners, access_log, files })
+        let listener_settings = settings.collect::<Result<_, String>>()?;
+        let collector = tracing.as_ref().map(|tracing| Arc::new(collector(tracing)));
+        let settings = Settings { listeners: listener_settings, collector };
+        Ok(Prepared { settings, listeners, access_log, tracing, files })
     }
 }
 
@@ -152,6 +166,15 @@ fn server_tls(listener: &Listener, tls: &Tls, before: Option<&ServerTls>) -> Res
 fn published(of: AccessLog) -> publish::AccessLog {
     let format = if of.is_json { AccessLogFormat::Json } else { AccessLogFormat::Combined };
     publish::AccessLog { format, sample_success: of.sample_success }
+}
+
+fn collector(of: &Tracing) -> Collector {
+    let headers = of.headers.iter().filter_map(|(name, value)| {
+        let mut value = HeaderValue::from_str(value.reveal()).ok()?;
+        value.set_sensitive(true);
+        Some((name.clone(), value))
+    });
+    Collector { url: of.otlp.clone(), headers: headers.collect() }
 }
 
 fn limits(of: Limits) -> publish::Limits {

@@ -202,10 +202,20 @@ impl Page {
         let help = "Lines of the access log that there was no room for.";
         let mut dropped = to.encode_descriptor("serin_access_log_dropped", help, None, MetricType::Counter)?;
         counter(&mut dropped, [], &self.input.totals.access_log_dropped)?;
+        self.traces(to)?;
         let help = "Times that a waiting connection could not be accepted, as for lack of file descriptors.";
         let mut failures = to.encode_descriptor("serin_accept_failures", help, None, MetricType::Counter)?;
         counter(&mut failures, [], &self.input.totals.accept_failures)?;
         Ok(())
+    }
+
+    fn traces(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let help = "Traces of requests that the collector took.";
+        let mut exported = to.encode_descriptor("serin_traces_exported", help, None, MetricType::Counter)?;
+        counter(&mut exported, [], &self.input.totals.traces_exported)?;
+        let help = "Traces of requests that there was no room for, or that the collector did not take.";
+        let mut dropped = to.encode_descriptor("serin_traces_dropped", help, None, MetricType::Counter)?;
+        counter(&mut dropped, [], &self.input.totals.traces_dropped)
     }
 
     /// Only of versions that have copies: few ever do.

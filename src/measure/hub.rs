@@ -16,6 +16,7 @@ use super::{
     refused::{Refused, RefusedReason},
     slot::{Slot, SlotKey},
     totals::Totals,
+    traces::Traces,
 };
 use crate::engine::{
     endpoint::Instance,
@@ -34,6 +35,7 @@ pub struct Hub {
     endpoints: Endpoints,
     reader_taken: AtomicBool,
     access_log_dropped: AtomicU64,
+    traces: Traces,
     accept_failures: AtomicU64,
 }
 
@@ -75,6 +77,7 @@ impl Hub {
             endpoints: Endpoints::default(),
             reader_taken: AtomicBool::new(false),
             access_log_dropped: AtomicU64::new(0),
+            traces: Traces::default(),
             accept_failures: AtomicU64::new(0),
         })
     }
@@ -123,6 +126,12 @@ impl Hub {
         self.access_log_dropped.fetch_add(1, Relaxed);
     }
 
+    /// The way of traces to their exporter.
+    #[must_use]
+    pub const fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
     /// Counts a waiting connection that could not be accepted for now.
     pub fn accept_failed(&self) {
         self.accept_failures.fetch_add(1, Relaxed);
@@ -166,6 +175,7 @@ impl Hub {
         totals.refused = RefusedReason::ALL.map(|reason| self.refused_total(reason));
         totals.accept_failures = self.accept_failures.load(Relaxed);
         totals.access_log_dropped = self.access_log_dropped.load(Relaxed);
+        [totals.traces_exported, totals.traces_dropped] = self.traces.totals();
         totals.fast_path = FastPathOutcome::ALL.map(|outcome| self.fast_path_total(outcome));
         totals
     }

@@ -11,6 +11,7 @@ pub mod process;
 pub mod refused;
 pub mod slot;
 pub mod totals;
+pub mod traces;
 pub mod trail;
 
 pub use fast_path::FastPathOutcome;

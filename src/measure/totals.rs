@@ -35,6 +35,10 @@ pub struct Totals {
     pub refused: [u64; RefusedReason::ALL.len()],
     /// Lines of the access log that there was no room for.
     pub access_log_dropped: u64,
+    /// Traces that a collector took.
+    pub traces_exported: u64,
+    /// Traces that there was no room for, or that no collector took.
+    pub traces_dropped: u64,
     /// Times that a waiting connection could not be accepted.
     pub accept_failures: u64,
     /// What the fast path did, in the order of [`FastPathOutcome::ALL`].

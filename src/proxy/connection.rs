@@ -316,7 +316,8 @@ impl Conn {
         self.streams.set(self.streams.get() + 1);
         self.waiting_for_upstream.set(self.waiting_for_upstream.get() + 1);
         let has_room = self.worker.request_begins();
-        let note = if self.access.is_some() { self.note.borrow_mut().take() } else { None };
+        let is_noted = self.access.is_some() || self.settings.tracing.is_some();
+        let note = if is_noted { self.note.borrow_mut().take() } else { None };
         (StreamGuard { conn: Rc::clone(self), waits_for_upstream: Cell::new(true), note }, has_room)
     }
 
@@ -485,7 +486,7 @@ pub(super) struct StreamGuard {
 }
 
 impl StreamGuard {
-    /// Its note for the access log, if there is one.
+    /// Its note for the access log and for a trace, if there is one.
     pub(super) fn note(&self) -> Option<&Note> {
         self.note.as_deref()
     }

@@ -8,7 +8,7 @@ use http_body::Body as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use super::{
-    access::Trip,
+    access::{Note, Trip},
     believe,
     body::{Relay, RequestBody, ResponseBody, Text, Upload, Uploading},
     check,
@@ -92,8 +92,9 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     }
     let waiting = Waiting::begin(&worker.ticks, way.timeouts(choice.service()));
     let (uploading, version) = (upload.clone(), head.version);
-    let mut journey =
-        Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay, trip: Trip::default() };
+    let trace = stream.note().and_then(Note::trace).cloned();
+    let trip = Trip::default();
+    let mut journey = Journey { worker, way, claims, head, hop, scheme, method, waiting, upload, replay, trip, trace };
     let end = journey.run(choice, body).await;
     if let Some(original) = original {
         tell(&original, &end);
@@ -288,7 +289,7 @@ fn tell(original: &Original, end: &Result<Arrival, Stop>) {
     }
 }
 
-/// For the access log: where the request went.
+/// For the access log and the trace: where the request went.
 fn note(stream: &StreamGuard, outcome: &Outcome, trip: Trip) {
     if let Some(note) = stream.note() {
         note.routed(outcome.choice(), trip);

@@ -17,6 +17,7 @@ use super::{
     pool::Lease,
     replay::Replay,
     routing::{Choice, Routing},
+    trace::Traced,
     upstream::{Unanswered, UpstreamBody},
     way::Way,
     worker::Worker,
@@ -52,6 +53,8 @@ pub(super) struct Journey<'w> {
     pub(super) replay: Option<Replay>,
     /// For the access log.
     pub(super) trip: Trip,
+    /// If it is sampled.
+    pub(super) trace: Option<Rc<Traced>>,
 }
 
 /// A response, and what it is to the version.
@@ -99,7 +102,7 @@ impl Journey<'_> {
         let mut retries = 0;
         loop {
             self.trip.attempts += 1;
-            let Tried { outcome, end } = self.attempt(candidate, body).await?;
+            let Tried { outcome, end } = self.traced_attempt(candidate, body).await?;
             let (trouble, unsent) = match &end {
                 Ok(response) => (Trouble::Answered(response.status().as_u16()), None),
                 Err(missed) => (Trouble::Missed(missed.condition), missed.unsent.as_ref()),
@@ -133,6 +136,31 @@ impl Journey<'_> {
             self.trip.outcome = outcome_of(next).or(self.trip.outcome);
             body = unsent.or_else(|| self.body_again()).unwrap_or(RequestBody::None);
         }
+    }
+
+    /// An attempt, with its span if the request is traced.
+    async fn traced_attempt(&mut self, candidate: Candidate, body: RequestBody) -> Result<Tried, Stop> {
+        if let Some(trace) = &self.trace {
+            trace.tries(&candidate.choice, self.worker.draw(), &mut self.head.headers);
+        }
+        let tried = self.attempt(candidate, body).await;
+        if let Some(trace) = &self.trace {
+            match &tried {
+                Ok(Tried { outcome, end: Ok(answer) }) => {
+                    trace.tried(outcome.choice(), Some(answer.status().as_u16()), None);
+                }
+                Ok(Tried { outcome, end: Err(missed) }) => {
+                    trace.tried(outcome.choice(), None, Some(missed.failure.ending.as_str()));
+                }
+                Err(Stop::Failed(outcome, failure)) => {
+                    trace.tried(outcome.choice(), None, Some(failure.ending.as_str()));
+                }
+                Err(Stop::Broken(outcome, refusal)) => {
+                    trace.tried(outcome.choice(), None, Some(refusal.reason.as_str()));
+                }
+            }
+        }
+        tried
     }
 
     fn after(&self, outcome: &Outcome, trouble: Trouble, is_unsent: bool, retries: u32) -> Next {

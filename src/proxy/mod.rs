@@ -11,6 +11,9 @@
 //!
 //! A WebSocket over HTTP/2 (RFC 8441) is asked of the upstream by HTTP/1.1's upgrade.
 //!
+//! With tracing (`trace`) every request has a `traceparent`, and sampled ones leave a span of their own and one for each
+//! attempt with [`measure::traces`](crate::measure::traces); listeners with it serve HTTP/1.1 by the ordinary path.
+//!
 //! Of informational answers only 100 and 101 pass; 103 is dropped, as hyper's server cannot send it.
 
 use std::{
@@ -60,6 +63,7 @@ mod replay;
 mod resolver;
 mod routing;
 mod socket;
+mod trace;
 mod transport;
 mod upgrade;
 mod upstream;

@@ -33,7 +33,7 @@ use super::{
     routing::Routing,
 };
 use crate::{
-    measure::{FastPathOutcome, Hub, Recorder, RefusedReason},
+    measure::{FastPathOutcome, Hub, Recorder, RefusedReason, traces::Trace},
     publish::{Publication, TableReader},
 };
 
@@ -210,6 +210,11 @@ impl Worker {
 
     pub(super) fn count_fast_path(&self, outcome: FastPathOutcome) {
         self.hub.fast_path(self.index, outcome);
+    }
+
+    /// Hands a trace to the exporter.
+    pub(super) fn traced(&self, trace: Box<Trace>) {
+        self.hub.traces().push(trace);
     }
 
     /// Counts a request as under way; false when there are too many, but counted all the same.

@@ -1,7 +1,9 @@
 //! What the data plane obeys beside the table: what a client may take, how it must come in. Replaced as a whole when the
 //! file or a certificate changes; connections keep the settings that they came in under.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue};
 
 use crate::engine::weight::Weight;
 use crate::tls::{Protocols, ServerTls};
@@ -11,6 +13,17 @@ use crate::tls::{Protocols, ServerTls};
 pub struct Settings {
     /// Of each listener, in the order in which they were bound.
     pub listeners: Vec<ListenerSettings>,
+    /// Who takes the traces of requests; none: nobody.
+    pub collector: Option<Arc<Collector>>,
+}
+
+/// Where traces are sent, by OTLP over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collector {
+    /// The whole address.
+    pub url: http::Uri,
+    /// Header fields; the values are secrets.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// How clients of one listener come in.
@@ -26,6 +39,8 @@ pub struct ListenerSettings {
     pub tls: Option<ServerTls>,
     /// A line for each request; none: no line.
     pub access_log: Option<AccessLog>,
+    /// The share of requests that are traced where nobody before has said whether; none: no tracing.
+    pub tracing: Option<Weight>,
     /// Whether plain HTTP/1.1 requests that need nothing special are passed on without a map of their fields.
     pub fast_path: bool,
 }

@@ -18,6 +18,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("words", &["engine"]),
     ("outbound", &[]),
     ("provider", &["engine", "outbound"]),
+    ("trace", &["measure", "outbound", "publish"]),
     ("proxy", &["engine", "publish", "measure", "tls"]),
     ("control", &["engine", "config", "publish", "measure", "provider", "store", "fleet", "outbound", "words", "tls"]),
     ("import", &["config", "engine", "words"]),
@@ -27,7 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "server",
         &[
             "engine", "config", "publish", "measure", "store", "fleet", "api", "words", "outbound", "provider",
-            "proxy", "control", "import", "rehearse", "admin", "tls",
+            "proxy", "control", "import", "rehearse", "admin", "tls", "trace",
         ],
     ),
     // Of the engine, only the read model that `words` takes: what is shown, never what decides.

@@ -26,4 +26,5 @@ mod proxy;
 mod replacing;
 mod stage;
 mod times;
+mod traces;
 mod upstreams;

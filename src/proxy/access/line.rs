@@ -100,7 +100,7 @@ fn seconds(of: std::time::Duration) -> f64 {
 }
 
 /// No longer than it may be; JSON escapes the rest.
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     text.chars().take(TEXT_MAX).collect()
 }
 

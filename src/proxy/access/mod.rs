@@ -1,11 +1,12 @@
-//! The access log: what is noted of each request, and when its line is written. Costs nothing where it is off, and never
-//! holds up a request: a line that the queue has no room for is dropped and counted.
+//! The access log: what is noted of each request, and when its line is written; what a trace tells of it is the same. Costs
+//! nothing where both are off, and never holds up a request: a line that the queue has no room for is dropped and counted.
 //!
 //! With it a request has an id: the client's `x-request-id` if that is one, else a new one; the upstream and the client
 //! get it. The query is never written, nor any body.
 
 mod line;
 mod queue;
+mod span;
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,12 +22,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use http_body::{Body as _, Frame};
 
 pub(super) use self::queue::Queue;
-use super::{body::ResponseBody, connection::Conn, error::REASON_HEADER, routing::Choice};
+use super::{
+    body::ResponseBody,
+    connection::Conn,
+    error::REASON_HEADER,
+    routing::Choice,
+    trace::{self, TRACEPARENT, Traced},
+    worker::Worker,
+};
 use crate::{clock::Clock, engine::time::Timestamp, publish::AccessLog};
 
 /// The field of a request's id.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Longest id of a client's that is taken over.
 const ID_MAX: usize = 128;
 
@@ -40,7 +47,10 @@ pub(super) struct Access {
 /// What is known of a request so far. Its line is written when the last of it is dropped: the answer's body has ended then.
 #[derive(Debug)]
 pub(super) struct Note {
-    access: Access,
+    /// Where its line goes, if it has one.
+    access: Option<Access>,
+    /// Where its spans go, if it has some.
+    traced: Option<(Rc<Traced>, Rc<Worker>)>,
     /// Below this a success is written.
     draw: u32,
     started: Instant,
@@ -103,9 +113,12 @@ pub(super) struct Trip {
 }
 
 impl Note {
-    /// Begins a note if there is a log, and gives the request its id.
+    /// Begins a note if there is a log or a trace, and gives the request its id and its context.
     pub(super) fn begin<B>(conn: &Conn, request: &mut Request<B>) -> Option<Rc<Self>> {
-        conn.access()?;
+        let traced = trace::begin(conn, request.headers_mut());
+        if conn.access().is_none() && traced.is_none() {
+            return None;
+        }
         let host = request.uri().authority().map(ToString::to_string);
         let field = || request.headers().get(header::HOST);
         let host = host.or_else(|| field().map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned()));
@@ -122,20 +135,27 @@ impl Note {
             fields: request.headers(),
             bytes_in: length.and_then(|length| length.to_str().ok()?.parse().ok()),
         };
-        let note = Self::of(conn, &asked)?;
-        request.headers_mut().insert(REQUEST_ID, note.id.clone());
-        Some(note)
+        let note = Self::new(conn, &asked, traced)?;
+        if note.access.is_some() {
+            request.headers_mut().insert(REQUEST_ID, note.id.clone());
+        }
+        Some(Rc::new(note))
     }
 
-    /// The same of a request that gets its id by who asks.
+    /// The same of a request that gets its id by who asks, and is not traced.
     pub(super) fn of(conn: &Conn, asked: &Asked<'_>) -> Option<Rc<Self>> {
-        let access = conn.access()?.clone();
+        conn.access()?;
+        Self::new(conn, asked, None).map(Rc::new)
+    }
+
+    fn new(conn: &Conn, asked: &Asked<'_>, traced: Option<Rc<Traced>>) -> Option<Self> {
         let draws = [conn.worker().draw(), conn.worker().draw()];
         let field = |name: HeaderName| asked.fields.get(name).cloned();
         let id = field(REQUEST_ID).filter(|id| is_id(id.as_bytes()));
         let id = id.or_else(|| HeaderValue::from_str(&format!("{:016x}{:016x}", draws[0], draws[1])).ok())?;
-        Some(Rc::new(Self {
-            access,
+        Some(Self {
+            access: conn.access().cloned(),
+            traced: traced.map(|traced| (traced, Rc::clone(conn.worker()))),
             draw: u32::try_from(conn.worker().draw() % 1_000_000).unwrap_or(0),
             started: Instant::now(),
             at: Clock::start(Timestamp::default()).now(),
@@ -158,12 +178,17 @@ impl Note {
             ended: Cell::new(false),
             withdrawn: Cell::new(false),
             routed: RefCell::new(None),
-        }))
+        })
     }
 
     /// The request's id, which upstream and client get.
     pub(super) fn id(&self) -> &HeaderValue {
         &self.id
+    }
+
+    /// Its trace, if it is sampled.
+    pub(super) fn trace(&self) -> Option<&Rc<Traced>> {
+        self.traced.as_ref().map(|(traced, _)| traced)
     }
 
     /// Another note is begun of this request.
@@ -188,7 +213,9 @@ impl Note {
     pub(super) fn answered(&self, response: &mut Response<ResponseBody>) {
         self.told(response.status().as_u16(), response.headers().get(REASON_HEADER).map(HeaderValue::as_bytes));
         self.ended.set(response.body().is_end_stream());
-        response.headers_mut().insert(REQUEST_ID, self.id.clone());
+        if self.access.is_some() {
+            response.headers_mut().insert(REQUEST_ID, self.id.clone());
+        }
     }
 
     /// The head of the answer, and what it gives as a reason.
@@ -230,11 +257,17 @@ impl Note {
 
 impl Drop for Note {
     fn drop(&mut self) {
-        let is_left_out = self.is_success() && self.draw >= self.access.log.sample_success.ppm();
-        if is_left_out || self.withdrawn.get() {
+        if self.withdrawn.get() {
             return;
         }
-        self.access.queue.write(line::of(self, self.access.log.format));
+        if let Some(Access { log, queue }) = &self.access
+            && !(self.is_success() && self.draw >= log.sample_success.ppm())
+        {
+            queue.write(line::of(self, log.format));
+        }
+        if let Some((traced, worker)) = &self.traced {
+            worker.traced(span::of(self, traced));
+        }
     }
 }
 

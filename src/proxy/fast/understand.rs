@@ -23,8 +23,9 @@ use crate::{
 /// Whether connections of this listener may begin on the fast path.
 pub(in crate::proxy) fn understands_listener(settings: &ListenerSettings) -> bool {
     // Who the client is was said before the first request: by its socket, by a PROXY header, or by a handshake.
-    let ListenerSettings { limits: _, protocols: _, proxy_protocol: _, tls: _, access_log: _, fast_path } = settings;
-    *fast_path
+    let ListenerSettings { limits: _, protocols: _, proxy_protocol: _, tls: _, access_log: _, tracing, fast_path } =
+        settings;
+    *fast_path && tracing.is_none()
 }
 
 /// What of a table is understood. A request is left to the ordinary path before it is drawn for a version: it would be drawn

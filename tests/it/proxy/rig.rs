@@ -69,6 +69,7 @@ pub fn listener() -> ListenerSettings {
         proxy_protocol: false,
         tls: None,
         access_log: None,
+        tracing: None,
         fast_path,
     }
 }
@@ -154,7 +155,7 @@ impl Rig {
         const WORKERS: usize = 2;
         let table = Table::new(Generation(1), vec![service.clone()]);
         let publication = Publication::new(Arc::new(table));
-        publication.publish_settings(Settings { listeners: vec![settings] });
+        publication.publish_settings(Settings { listeners: vec![settings], collector: None });
         let hub = Hub::new(WORKERS);
         let spec = ListenerSpec { name: "test".to_owned(), addr: ([127, 0, 0, 1], 0).into() };
         let listening = Listening::bind(spec).unwrap();
@@ -189,7 +190,7 @@ impl Rig {
 
     /// Puts other settings of the listener in force.
     pub fn set(&mut self, settings: ListenerSettings) {
-        self.publication.publish_settings(Settings { listeners: vec![settings] });
+        self.publication.publish_settings(Settings { listeners: vec![settings], collector: None });
     }
 
     /// Publishes a changed service.

@@ -26,8 +26,11 @@ fields! {
         fastPath [Word(&["on", "off"])] = "on", eg "off":
             "Whether HTTP/1.1 requests are passed on without a map of their fields, which costs less; what needs more "
             "takes the ordinary path all the same";
+        tracing [Map("tracing")] = "off", eg "{ otlp: \"http://collector:4318\", sample: 1% }":
+            "Spans of sampled requests for a collector of OpenTelemetry. Requests get a `traceparent` where they have none, and "
+            "HTTP/1.1 takes the ordinary path instead of the fast one";
         outbound [Map("outbound")] = "no link-local and no metadata address", eg "{ allow: [169.254.0.0/16] }":
-            "Whom the questions of Serin itself may reach: analyses over HTTP and `notify`";
+            "Whom the questions of Serin itself may reach: analyses over HTTP, `notify` and `tracing`";
         trust [Map("trust")] = "nobody is believed", eg "{ forwardedFrom: [10.0.0.0/8] }":
             "Whose word about earlier hops is believed";
         routes [List(&[Map("routes[]")])] = "all requests go to the only service", eg "[{ service: shop }]":
@@ -121,6 +124,15 @@ fields! {
             "bodies are never written";
         sampleSuccess [Share] = "100%", eg "1%":
             "The share of successes that is written; failures all are";
+    }
+    "tracing" {
+        otlp [Url] = REQUIRED, eg "http://collector:4318":
+            "The collector, by OTLP over HTTP with JSON; `/v1/traces` is added unless it ends so. Empty is off. What it does "
+            "not take in time is dropped and counted, and no request waits for it";
+        sample [Share] = "1%", eg "10%":
+            "The share of requests without a `traceparent` that are traced; of those with one, those whose sampled flag is set";
+        headers [Named(&[Secret])] = "none", eg "{ authorization: \"Bearer ${OTLP_TOKEN:-}\" }":
+            "Header fields for the collector";
     }
     "trust" {
         forwardedFrom [List(&[Text])] = REQUIRED, eg "[10.0.0.0/8, \"fd00::/8\"]":
