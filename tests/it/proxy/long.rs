@@ -318,3 +318,25 @@ async fn a_steps_change_of_weight_leaves_sockets_alone() {
         read_until(&mut h1, "still").await;
     }
 }
+
+#[tokio::test]
+async fn a_websocket_that_lives_makes_no_request_slow() {
+    const HOLD: Duration = Duration::from_secs(1);
+    let rig = Rig::to(sockets().await);
+    let start = Instant::now();
+    let mut held = rig.connect().await;
+    let upgrade = "GET /chat?x=1 HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                   sec-websocket-version: 13\r\nsec-websocket-key: x\r\n\r\n";
+    held.write_all(upgrade.as_bytes()).await.unwrap();
+    read_until(&mut held, "hello").await;
+    for _ in 0..100 {
+        assert!(rig.get("").await.ends_with("page"));
+    }
+    eventually("a socket that has lived for a while", || start.elapsed() > HOLD).await;
+    drop(held);
+    rig.ended("v1", &[(Ending::Answered, 101)]).await;
+    let slow = serin::engine::stats::latency::bucket_of(HOLD)..serin::engine::stats::latency::BUCKETS;
+    let slots = rig.hub.slots();
+    let slow: u64 = slow.map(|bucket| slots.iter().map(|slot| slot.latency_total(bucket)).sum::<u64>()).sum();
+    assert_eq!(slow, 0, "the socket's life was taken for a latency");
+}

@@ -11,6 +11,7 @@ mod health;
 mod http;
 mod introduced;
 mod lingering;
+mod kept;
 mod long;
 mod mirror;
 mod mixture;
