@@ -2,12 +2,17 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write as _},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
 };
 
-use crate::{certificates::Issuer, harness::Serin, upstreams::Plain};
+use crate::{
+    certificates::Issuer,
+    harness::{Serin, eventually},
+    upstreams::Plain,
+};
 
 const GRPC: &str = "tests/it/clients/grpc_kinds.py";
 const WEBSOCKET: &str = "tests/it/clients/websocket_echo.py";
@@ -90,6 +95,30 @@ fn grpc_calls_of_all_kinds_pass_with_and_without_tls() {
     says_ok(&mut python(GRPC, &["call", &format!("127.0.0.1:{}", serin.port)]));
     let ca = issuer.cert.display().to_string();
     says_ok(&mut python(GRPC, &["call", &format!("127.0.0.1:{https}"), &ca, "a.example"]));
+}
+
+#[test]
+fn a_grpc_call_under_way_outlives_the_order_to_stop_and_no_new_one_is_taken() {
+    if !has("grpc") {
+        return;
+    }
+    let server = Server::start(GRPC);
+    let mut serin = Serin::start(&format!(
+        "services: {{ web: {{ versions: {{ v1: {{ endpoints: [\"http://127.0.0.1:{}\"], http: h2 }} }}, stable: v1 }} }}\n",
+        server.port
+    ));
+    let mut client = python(GRPC, &["drain", &format!("127.0.0.1:{}", serin.port)]);
+    let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(client.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(said.next().as_deref(), Some("open"));
+    serin.ask_to_end();
+    eventually("nobody new comes in", || TcpStream::connect(("127.0.0.1", serin.port)).is_err().then_some(()));
+    client.stdin.take().unwrap().write_all(b"it stops\n").unwrap();
+    let done = said.next();
+    let output = client.wait_with_output().unwrap();
+    assert_eq!(done.as_deref(), Some("ok"), "{}", String::from_utf8_lossy(&output.stderr));
+    serin.ended();
+    assert!(!serin.log().contains("were cut"), "{}", serin.log());
 }
 
 #[test]

@@ -129,9 +129,19 @@ impl Serin {
 
     /// Asks it to end, and waits for that.
     pub fn terminate(&mut self) {
+        self.ask_to_end();
+        self.ended();
+    }
+
+    /// Asks it to end.
+    pub fn ask_to_end(&self) {
+        assert!(Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap().success());
+    }
+
+    /// Waits for its end in order.
+    pub fn ended(&mut self) {
         let mut child = self.child.take().unwrap();
-        let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-        assert!(asked.success() && child.wait().unwrap().success(), "{}", self.log());
+        assert!(child.wait().unwrap().success(), "{}", self.log());
     }
 
     /// Waits until it serves.

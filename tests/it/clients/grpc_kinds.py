@@ -1,5 +1,8 @@
-"""All four kinds of gRPC calls, by grpcio: `serve` prints its port, `call TARGET [CA HOST]` says `ok`."""
+"""All four kinds of gRPC calls, by grpcio: `serve` prints its port, `call TARGET [CA HOST]` says `ok`; `drain TARGET` says `open`
+once it has a call under way, and `ok` if that call outlives, to its end, the word on standard input that the proxy stops."""
+import queue
 import sys
+import time
 from concurrent import futures
 
 import grpc
@@ -69,4 +72,34 @@ def call(target, ca=None, host=None):
     print("ok")
 
 
-serve() if sys.argv[1] == "serve" else call(*sys.argv[2:])
+def drain(target):
+    channel = grpc.insecure_channel(target)
+    asked = queue.Queue()
+    answers = channel.stream_stream("/t.T/Both")(iter(asked.get, None), timeout=30)
+
+    def talk(times):
+        for nth in range(times):
+            asked.put(str(nth).encode())
+            assert next(answers) == b"b:" + str(nth).encode()
+
+    talk(1)
+    print("open", flush=True)
+    sys.stdin.readline()
+    talk(20)
+    # Until the client has been told to go, a new call is served; then there is nobody left who would take one.
+    end = time.monotonic() + 30
+    while True:
+        try:
+            assert channel.unary_unary("/t.T/Unary")(b"x", timeout=30) == b"u:x"
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+            break
+        assert time.monotonic() < end, "new calls are still taken"
+    talk(20)
+    asked.put(None)
+    assert list(answers) == []
+    assert answers.code() == grpc.StatusCode.OK, answers
+    print("ok")
+
+
+{"serve": serve, "call": call, "drain": drain}[sys.argv[1]](*sys.argv[2:])
