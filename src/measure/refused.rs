@@ -32,7 +32,7 @@ pub enum RefusedReason {
     NoRoute,
     /// There is no service to send it to.
     NoService,
-    /// A fault in the proxy; the request got a 500.
+    /// A fault in the proxy; the request got a 500, and a copy or a tunnel ended.
     Panic,
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, header};
+use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
@@ -114,7 +114,14 @@ pub(super) enum RequestBody {
     /// Can be sent again.
     Kept(Box<replay::Sending>),
     /// Of a copy: it is all there.
-    Copied(Box<Bytes>),
+    Copied(Box<Copied>),
+}
+
+/// What is left to send of a copy's body.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) bytes: Bytes,
+    pub(super) trailers: Option<HeaderMap>,
 }
 
 /// A body that is there.
@@ -225,6 +232,9 @@ impl Uploading {
                 }
                 if let Some(trailers) = frame.trailers_mut() {
                     headers::for_trailers(trailers);
+                    if let Some(copies) = &mut self.copies {
+                        copies.keep_trailers(trailers);
+                    }
                 }
                 // Nobody asks for more after trailers.
                 if frame.is_trailers() || self.incoming.is_end_stream() {
@@ -282,8 +292,10 @@ impl Body for RequestBody {
             Self::None => Poll::Ready(None),
             Self::Stream(body) => body.poll_piece(cx),
             Self::Kept(body) => body.poll_piece(cx),
-            Self::Copied(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Self::Copied(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Copied(left) if left.bytes.is_empty() => {
+                Poll::Ready(left.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
+            }
+            Self::Copied(left) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut left.bytes))))),
         }
     }
 
@@ -292,14 +304,14 @@ impl Body for RequestBody {
             Self::None => true,
             Self::Stream(body) => body.is_end_stream(),
             Self::Kept(body) => body.is_end_stream(),
-            Self::Copied(bytes) => bytes.is_empty(),
+            Self::Copied(left) => left.bytes.is_empty() && left.trailers.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::None => SizeHint::with_exact(0),
-            Self::Copied(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Copied(left) => SizeHint::with_exact(left.bytes.len() as u64),
             Self::Stream(body) => body.size_hint(),
             Self::Kept(body) => body.size_hint(),
         }

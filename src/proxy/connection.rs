@@ -215,7 +215,7 @@ async fn answer(conn: Rc<Conn>, mut request: Request<Incoming>) -> Result<Respon
 
 /// None when polling the future panicked; it is not polled again. Pinned by the caller, since an `async fn` would hold it
 /// twice: as its argument, and pinned.
-fn unless_it_panics<F: Future>(mut future: Pin<&mut F>) -> impl Future<Output = Option<F::Output>> {
+pub(super) fn unless_it_panics<F: Future>(mut future: Pin<&mut F>) -> impl Future<Output = Option<F::Output>> {
     poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(polled) => polled.map(Some),
         Err(_panic) => Poll::Ready(None),

@@ -13,10 +13,7 @@ use std::{
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional},
-    task::spawn_local,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 
 use super::{
     body::{ResponseBody, Text},
@@ -75,7 +72,7 @@ pub(super) fn tunnel(
 fn join_connection(conn: &Rc<Conn>, client: OnUpgrade, mut upstream: http1::Tunnel, idle: Duration, long: Long) {
     let tunnel = conn.begin_tunnel(idle);
     let owner = Rc::clone(conn);
-    spawn_local(async move {
+    conn.worker().spawn_beside("a tunnel", async move {
         // hyper's own task listens for orders until it has let go.
         if let Ok(client) = client.await {
             let mut client = TokioIo::new(client);
@@ -96,7 +93,7 @@ fn join_connection(conn: &Rc<Conn>, client: OnUpgrade, mut upstream: http1::Tunn
 fn join_stream(conn: &Rc<Conn>, client: OnUpgrade, mut upstream: http1::Tunnel, idle: Duration, long: Long) {
     let (stream, _) = conn.begin_request();
     let silence = Deadline::new(&conn.worker().ticks);
-    spawn_local(async move {
+    conn.worker().spawn_beside("a tunnel", async move {
         if let Ok(client) = client.await {
             let moved = Rc::<Cell<bool>>::default();
             let mut client = Noted { io: TokioIo::new(client), moved: Rc::clone(&moved) };

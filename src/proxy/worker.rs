@@ -6,6 +6,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     io,
+    pin::pin,
     rc::{Rc, Weak},
     sync::{Arc, atomic::AtomicUsize, mpsc as std_mpsc},
     thread,
@@ -217,6 +218,17 @@ impl Worker {
         self.hub.traces().push(trace);
     }
 
+    /// Runs a task beside the requests. A panic in it is counted and logged as that of a request is, and ends nothing else.
+    pub(super) fn spawn_beside(self: &Rc<Self>, what: &'static str, task: impl Future<Output = ()> + 'static) {
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            if connection::unless_it_panics(pin!(task)).await.is_none() {
+                tracing::error!(fault = "proxy", "{what} made the proxy panic");
+                worker.count_refused(RefusedReason::Panic);
+            }
+        });
+    }
+
     /// Counts a request as under way; false when there are too many, but counted all the same.
     pub(super) fn request_begins(&self) -> bool {
         self.requests.set(self.requests.get() + 1);
@@ -290,12 +302,36 @@ mod tests {
         weight::Weight,
     };
 
+    fn worker(hub: &Arc<Hub>) -> Worker {
+        let table = crate::engine::table::Table::new(crate::engine::names::Generation(1), Vec::new());
+        let publication = Publication::new(Arc::new(table));
+        Worker::new(Place { index: 0, count: 1 }, &publication, Arc::clone(hub), &Resolver::start().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_panic_beside_the_requests_is_counted_and_ends_nothing_else() {
+        let hub = Hub::new(1);
+        let worker = Rc::new(worker(&hub));
+        let (done, is_done) = oneshot::channel();
+        let tasks = tokio::task::LocalSet::new();
+        tasks
+            .run_until(async {
+                worker.spawn_beside("a test", async {
+                    tokio::task::yield_now().await;
+                    assert!(std::hint::black_box(false), "a panic on purpose, within a test");
+                });
+                worker.spawn_beside("a test", async { done.send(()).unwrap() });
+                is_done.await.unwrap();
+            })
+            .await;
+        tasks.await;
+        assert_eq!(hub.refused_total(RefusedReason::Panic), 1);
+    }
+
     #[test]
     fn a_workers_draws_give_the_share_that_was_asked_for() {
         const DRAWS: u32 = 100_000;
-        let table = crate::engine::table::Table::new(crate::engine::names::Generation(1), Vec::new());
-        let publication = Publication::new(Arc::new(table));
-        let worker = Worker::new(Place { index: 0, count: 1 }, &publication, Hub::new(1), &Resolver::start().unwrap());
+        let worker = worker(&Hub::new(1));
         for ppm in [100, 10_000, 50_000, 500_000] {
             let canary = Weight::from_ppm(ppm).unwrap();
             let split = Split::new(&[(1, canary), (0, canary.rest())]).unwrap();

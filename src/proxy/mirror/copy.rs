@@ -21,7 +21,7 @@ use crate::{
     },
     measure::{copies::CopyEnd, slot::Ending},
     proxy::{
-        body::RequestBody,
+        body::{Copied, RequestBody},
         deadline::{Deadline, Ticks},
         edit,
         error::{self, Failure},
@@ -119,7 +119,8 @@ impl Sending {
     }
 
     fn body(&self) -> RequestBody {
-        self.body.as_ref().map_or(RequestBody::None, |body| RequestBody::Copied(Box::new(body.bytes.clone())))
+        let Some(body) = &self.body else { return RequestBody::None };
+        RequestBody::Copied(Box::new(Copied { bytes: body.bytes.clone(), trailers: body.trailers.clone() }))
     }
 }
 

@@ -3,8 +3,7 @@
 //!
 //! A copy is the request as its version gets it, after the route's changes: the same host, path and fields, without
 //! `Expect`, and with `serin-mirror`, which names the route that made it. A request that has that field is no longer
-//! copied, so that two proxies cannot copy each other's copies. Trailers of request bodies are left out, and what asks for
-//! another protocol is never copied.
+//! copied, so that two proxies cannot copy each other's copies; neither is what asks for another protocol.
 
 mod copy;
 mod room;
@@ -16,8 +15,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, header, request::Parts};
-use tokio::task::spawn_local;
+use http::{HeaderMap, HeaderValue, header, request::Parts};
 
 pub(super) use self::room::Mirrors;
 use self::room::{Admitted, BODY_MAX, Kept};
@@ -151,6 +149,13 @@ impl Copies {
         }
     }
 
+    /// Keeps what comes behind the body.
+    pub(super) fn keep_trailers(&mut self, trailers: &HeaderMap) {
+        if let Some(Err(why)) = self.kept.as_mut().map(|kept| kept.add_trailers(trailers)) {
+            self.give_up(why);
+        }
+    }
+
     /// The body, if there is one, has come to its end: the copies leave.
     pub(super) fn send(mut self, has_body: bool) {
         let body = self.kept.take().filter(|_| has_body).map(|kept| Rc::new(kept.whole()));
@@ -164,7 +169,7 @@ impl Copies {
                 original: Rc::clone(&self.original),
                 _admitted: admitted,
             };
-            spawn_local(sending.run());
+            self.worker.spawn_beside("the copy of a request", sending.run());
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{cell::Cell, rc::Rc};
 
 use bytes::Bytes;
+use http::HeaderMap;
 
 use crate::{measure::copies::CopyEnd, proxy::worker::Worker};
 
@@ -46,6 +47,7 @@ impl Drop for Admitted {
 #[derive(Debug)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
+    trailers: Option<HeaderMap>,
     room: Room,
 }
 
@@ -53,6 +55,7 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) bytes: Bytes,
+    pub(super) trailers: Option<HeaderMap>,
     _room: Room,
 }
 
@@ -65,7 +68,7 @@ struct Room {
 
 impl Kept {
     pub(super) fn new(worker: &Rc<Worker>) -> Self {
-        Self { bytes: Vec::new(), room: Room { worker: Rc::clone(worker), bytes: 0 } }
+        Self { bytes: Vec::new(), trailers: None, room: Room { worker: Rc::clone(worker), bytes: 0 } }
     }
 
     pub(super) fn add(&mut self, piece: &[u8]) -> Result<(), CopyEnd> {
@@ -77,8 +80,18 @@ impl Kept {
         Ok(())
     }
 
+    pub(super) fn add_trailers(&mut self, trailers: &HeaderMap) -> Result<(), CopyEnd> {
+        let size = trailers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if self.bytes.len() + size > BODY_MAX {
+            return Err(CopyEnd::TooLarge);
+        }
+        self.room.grow(size)?;
+        self.trailers = Some(trailers.clone()).filter(|trailers| !trailers.is_empty());
+        Ok(())
+    }
+
     pub(super) fn whole(self) -> Body {
-        Body { bytes: Bytes::from(self.bytes.into_boxed_slice()), _room: self.room }
+        Body { bytes: Bytes::from(self.bytes.into_boxed_slice()), trailers: self.trailers, _room: self.room }
     }
 }
 

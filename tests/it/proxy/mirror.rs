@@ -40,6 +40,7 @@ struct Got {
     target: String,
     headers: hyper::HeaderMap,
     body: usize,
+    trailers: Option<hyper::HeaderMap>,
 }
 
 /// An upstream that answers with a status and keeps what it got.
@@ -61,6 +62,7 @@ impl Keeper {
                     method: head.method,
                     target: head.uri.path_and_query().unwrap().to_string(),
                     headers: head.headers,
+                    trailers: body.trailers().cloned(),
                     body: body.to_bytes().len(),
                 };
                 kept.lock().unwrap().push(one);
@@ -276,7 +278,10 @@ async fn a_body_is_copied_whole_or_not_at_all_and_an_empty_one_breaks_nothing() 
         let before = audit.got().len();
         assert_eq!(status_of(&rig.exchange(&request).await), 200, "{request:?}");
         eventually("the copy came", || audit.got().len() == before + 1).await;
-        assert_eq!(audit.got()[before].body, bytes, "{request:?}");
+        let copy = audit.got().remove(before);
+        assert_eq!(copy.body, bytes, "{request:?}");
+        let trailer = copy.trailers.and_then(|trailers| trailers.get("x-trailer").cloned());
+        assert_eq!(trailer.is_some(), request.contains("x-trailer"), "{request:?}");
     }
     // A client that breaks off: its request fails, and of half a body there is no copy.
     let mut client = rig.connect().await;
@@ -415,6 +420,12 @@ async fn copies_go_over_http2_and_the_targets_version_has_its_own_changes() {
     copied(&rig, "a1", CopyEnd::Answered, 1).await;
     let copy = audit.got().remove(0);
     assert_eq!((&*copy.target, copy.body), ("/x", 4));
+    let chunked = "POST /t HTTP/1.1\r\nhost: t.example\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n\
+                   4\r\nbody\r\n0\r\nx-trailer: 1\r\ncookie: a=b\r\n\r\n";
+    assert_eq!(status_of(&rig.exchange(chunked).await), 200);
+    copied(&rig, "a1", CopyEnd::Answered, 2).await;
+    let behind = audit.got().remove(1).trailers.unwrap();
+    assert_eq!((behind.len(), &behind["x-trailer"]), (1, &"1".parse().unwrap()), "and no field that may not be there");
     assert!(!copy.headers.contains_key("cookie") && copy.headers["x-copy"] == "yes", "{copy:?}");
     assert!(web.got()[0].headers.contains_key("cookie"));
     let mut over_h2 = mirrored(web.address, audit.address);
