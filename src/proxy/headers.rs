@@ -22,6 +22,13 @@ pub(super) struct Hop {
     pub(super) takes_trailers: bool,
 }
 
+impl Hop {
+    /// Whether a WebSocket is asked for, and nothing else.
+    pub(super) fn asks_for_websocket(&self) -> bool {
+        self.upgrade.as_ref().is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    }
+}
+
 /// Makes a checked request head ready for any upstream: without the client's hop, and with where it came from. Of what is
 /// said about earlier hops nothing is left but what is believed.
 pub(super) fn for_upstreams(head: &mut Parts, origin: &Origin, believed: Option<&Whence>) -> Hop {

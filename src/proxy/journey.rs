@@ -33,6 +33,12 @@ use crate::{
 };
 
 const BROKEN_BODY: Refusal = Refusal::new(StatusCode::BAD_REQUEST, RefusedReason::BrokenBody, "malformed request body");
+/// Sent as what is left of it, the request would be an ordinary GET, with an answer that tells nobody what is wrong.
+const NO_WEBSOCKET: Refusal = Refusal::new(
+    StatusCode::NOT_IMPLEMENTED,
+    RefusedReason::UnsupportedMethod,
+    "this version of the service is asked in HTTP/2, over which no WebSocket passes",
+);
 const SILENT_BODY: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, RefusedReason::BodyTimeout, "the request body came too slowly");
 
@@ -203,6 +209,10 @@ impl Journey<'_> {
         };
         let mut is_first = true;
         loop {
+            if !lease.can_upgrade() && self.hop.asks_for_websocket() {
+                lease.give_back();
+                return Err(Stop::Broken(outcome, NO_WEBSOCKET));
+            }
             let may_be_stale = lease.is_reused() && self.method.is_some();
             let unanswered = match self.answer(lease, outcome.choice(), body).await {
                 Some(Ok(response)) => {

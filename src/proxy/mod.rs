@@ -9,7 +9,8 @@
 //! Every answer has a `Date`: the upstream's, or where it gave none the time at which it came (RFC 9110 6.6.1). A client that
 //! ends its side of an HTTP/1 connection behind its request gets its answer if that begins soon.
 //!
-//! A WebSocket over HTTP/2 (RFC 8441) is asked of the upstream by HTTP/1.1's upgrade.
+//! A WebSocket over HTTP/2 (RFC 8441) is asked of the upstream by HTTP/1.1's upgrade. Over HTTP/2 to an upstream
+//! none passes: it is answered with 501, and is no evidence against the version.
 //!
 //! With tracing (`trace`) every request has a `traceparent`, and sampled ones leave a span of their own and one for each
 //! attempt with [`measure::traces`](crate::measure::traces); listeners with it serve HTTP/1.1 by the ordinary path.

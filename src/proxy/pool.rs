@@ -482,6 +482,11 @@ impl Lease {
         self.reused
     }
 
+    /// Whether the connection can become a tunnel. One of HTTP/2 has no upgrade (RFC 9113 8.6).
+    pub(super) fn can_upgrade(&self) -> bool {
+        matches!(self.link, Link::Own(_))
+    }
+
     /// Whether the connection reports a `100 Continue`.
     pub(super) fn tells_to_continue(&self) -> bool {
         matches!(self.link, Link::Own(_))

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use h2::{client::SendRequest, ext::Protocol};
 use http::{Method, Request, StatusCode};
 use serin::{
-    engine::{names::Role, table::ServiceTable},
-    measure::slot::Ending,
+    engine::{endpoint::UpstreamHttp, names::Role, table::ServiceTable},
+    measure::{RefusedReason, slot::Ending},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -339,4 +339,32 @@ async fn a_websocket_that_lives_makes_no_request_slow() {
     let slots = rig.hub.slots();
     let slow: u64 = slow.map(|bucket| slots.iter().map(|slot| slot.latency_total(bucket)).sum::<u64>()).sum();
     assert_eq!(slow, 0, "the socket's life was taken for a latency");
+}
+
+#[tokio::test]
+async fn a_websocket_that_a_version_cannot_have_over_http2_is_refused_and_is_no_evidence() {
+    let named = super::rig::Named::start("v1").await;
+    let mut over_http2 = service(named.address, named.address);
+    over_http2.versions[0].http = UpstreamHttp::H2;
+    let rig = Rig::start(over_http2);
+    let upgrade = "GET /chat HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: WebSocket\r\n\
+                   sec-websocket-version: 13\r\nsec-websocket-key: x\r\n\r\n";
+    let mut h1 = rig.connect().await;
+    h1.write_all(upgrade.as_bytes()).await.unwrap();
+    let answer = read_until(&mut h1, "passes\n").await;
+    assert_eq!((status_of(&answer), values(&answer, "serin-error")), (501, vec!["unsupported_method"]));
+    h1.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    assert_eq!(status_of(&read_until(&mut h1, "v1").await), 200, "the connection goes on");
+    let (client, connection) = h2::client::handshake(rig.connect().await).await.unwrap();
+    tokio::spawn(connection);
+    let mut client = soon(client.ready()).await.unwrap();
+    eventually("settings", || client.is_extended_connect_protocol_enabled()).await;
+    let (answer, _sending) = client.send_request(connect("websocket", &[]), false).unwrap();
+    assert_eq!(soon(answer).await.unwrap().status(), 501);
+    assert_eq!(named.requests(), 1, "neither was sent as something else");
+    // Another protocol may be left out: what is asked for stays an ordinary request.
+    let other = rig.get("connection: upgrade\r\nupgrade: other/1\r\n").await;
+    assert!(status_of(&other) == 200 && other.ends_with("v1"), "{other}");
+    rig.ended("v1", &[(Ending::Answered, 2), (Ending::ClientGone, 2)]).await;
+    rig.refused(RefusedReason::UnsupportedMethod, 2).await;
 }

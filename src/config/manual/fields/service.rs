@@ -62,7 +62,7 @@ fields! {
             "for all its addresses; it is asked for again every 5s, as the system does not say for how long an answer "
             "holds, and at once when a connection fails";
         http [Word(&["auto", "h1", "h2"])] = "auto", eg "auto":
-            "Which version of HTTP it is asked in; `auto` is h1 for http://, and for https:// what TLS agrees on";
+            "Which version of HTTP it is asked in; `auto` is h1 for http://, and for https:// what TLS agrees on. WebSockets need h1";
         tls [Map("services.<name>.versions.<name>.tls")] = "the system's authorities, the endpoint's name",
             eg "{ sni: app.example }":
             "TLS to the endpoints, which begin with `https://` then";
