@@ -1,5 +1,5 @@
 //! Which test holds which row of what other proxies do (T) and of what their users reported (I): the rows of the study that the
-//! data plane is built by, each in a few words of its own. A row without a test says why.
+//! data plane is built by, and what is tried against the admin listener, each in a few words of its own. A row without a test says why.
 
 use super::source;
 
@@ -116,6 +116,29 @@ const ROWS: &[(&str, Row)] = &[
     ("I-55 a health check as an outage", Held(&["stable_is_used_as_it_is_when_none_of_its_endpoints_is_well", "who_is_left_out_gets_nothing_unless_there_is_nobody_else"])),
 ];
 
+/// What is tried against the admin listener, by themes of the study, and which test tries it.
+#[rustfmt::skip]
+const ADMIN: &[(&str, Row)] = &[
+    ("no open writes: missing, wrong and lesser tokens", Held(&["every_error_is_json_with_a_word_and_says_what_to_do", "a_read_token_closes_reads_but_not_health", "a_reader_may_look_and_change_nothing"])),
+    ("no open writes: a public address without tokens", Held(&["broken_files_are_answered_as_written_down"])),
+    ("no open writes: guessing", Held(&["wrong_tokens_are_answered_ever_slower_and_sessions_go_on", "many_addresses_do_not_fill_the_memory_and_get_no_free_tries", "tokens_are_compared_whole"])),
+    ("no open writes: whose socket it is", Held(&["the_command_line_finds_a_socket_that_only_its_owner_may_open"])),
+    ("CSRF: forms and requests of other sites", Held(&["nothing_is_done_for_a_form_that_is_not_ones_own", "another_sites_page_may_neither_ask_nor_look_at_answers"])),
+    ("CSRF: GET that changes, overridden methods", Held(&["nothing_changes_by_a_method_that_only_looks_whatever_it_says_it_is"])),
+    ("CSRF: an old generation", Held(&["a_button_leads_over_the_login_and_a_question_to_a_command_with_actor_and_reason", "every_error_is_json_with_a_word_and_says_what_to_do"])),
+    ("DNS rebinding: foreign, absent and doubled Host", Held(&["a_name_that_was_bound_to_loopback_gets_nothing_even_with_the_token", "another_sites_page_gets_nothing"])),
+    ("outbound: metadata, rebinding, redirects, endless bodies", Held(&["an_address_that_is_refused_is_never_connected_to", "a_redirect_to_metadata_is_an_answer_and_not_followed", "a_large_answer_is_not_taken", "a_body_that_stops_coming_ends_at_the_limit_too"])),
+    ("secrets: in outputs and files", Held(&["secrets_are_stars_and_nothing_moves", "a_secret_beside_a_reference_that_leads_nowhere_is_stars", "who_we_are_is_said_and_never_told", "a_url_that_cannot_be_asked_is_refused_without_showing_a_password"])),
+    ("XSS: names, reasons, fields of requests", Held(&["markup_in_what_clients_send_is_text_wherever_it_is_shown", "a_name_or_reason_that_is_markup_is_shown_as_text_everywhere"])),
+    ("log injection", Held(&["nobody_forges_a_line", "only_a_plain_id_of_a_client_is_taken_over", "an_actor_is_one_short_line"])),
+    ("oversized bodies and heads", Held(&["a_body_without_length_is_bounded_too", "a_head_without_measure_is_refused_and_not_kept", "every_error_is_json_with_a_word_and_says_what_to_do"])),
+    ("path tricks", Held(&["paths_lead_nowhere_else", "a_login_leads_nowhere_else"])),
+    ("slow clients, many connections", Held(&["clients_that_dawdle_are_let_go_and_hold_nobody_up", "connections_that_say_nothing_take_the_places_there_are_and_no_more"])),
+    ("event streams that are not read, too many of them", Held(&["whoever_does_not_read_its_events_holds_up_nobody", "streams_are_bounded", "a_listener_that_lags_is_told_how_much_it_missed"])),
+    ("the metrics listener has nothing else", Held(&["the_metrics_listener_has_nothing_else_and_takes_any_host"])),
+    ("debug and dumps", NotOurs("there are none")),
+];
+
 #[test]
 fn each_row_names_tests_that_exist_or_says_why_there_are_none() {
     let functions: Vec<String> = ["src", "tests"]
@@ -124,7 +147,7 @@ fn each_row_names_tests_that_exist_or_says_why_there_are_none() {
         .flat_map(|source| source.functions().into_iter().map(|(name, ..)| name).collect::<Vec<_>>())
         .collect();
     let mut breaches = Vec::new();
-    for (row, behind) in ROWS {
+    for (row, behind) in ROWS.iter().chain(ADMIN) {
         match behind {
             Held(tests) => {
                 let absent = tests.iter().filter(|test| !functions.iter().any(|known| known == *test));

@@ -1,5 +1,5 @@
 //! The samples of the importers become files that can be rehearsed: their plans go through the engine to their ends.
-//! Splits that were set by hand differ in one number only, so one plan of each source will do for them.
+//! Every sample whose outcome has two versions is rehearsed, those whose splits were set by hand too.
 
 use std::{fs, path::Path};
 
@@ -17,7 +17,6 @@ fn what_is_imported_can_be_rehearsed() {
     let mut rehearsed = 0;
     for kind in Kind::value_variants() {
         let word = kind.to_possible_value().unwrap().get_name().to_owned();
-        let has_plans = matches!(kind, Kind::Argo | Kind::Flagger);
         let mut of_kind = 0;
         for entry in fs::read_dir(golden.join(&word)).unwrap() {
             let path = entry.unwrap().path();
@@ -28,10 +27,9 @@ fn what_is_imported_can_be_rehearsed() {
             let made = import(*kind, &[Input { path: path.clone(), text }]).unwrap().config;
             let config = config::check(&made, Path::new("serin.yaml"), &|_| None).config.unwrap();
             for plan in config.services.iter().filter(|plan| plan.versions.len() > 1) {
-                if of_kind > 0 && !has_plans {
-                    continue;
-                }
-                let wanted = Rehearsal { plan, rate: 10.0, runs: 1, seed: 1, models: &models, recording: None };
+                // A split that was set by hand waits for a person to the end: fewer requests say as much.
+                let rate = if matches!(kind, Kind::Argo | Kind::Flagger) { 10.0 } else { 2.0 };
+                let wanted = Rehearsal { plan, rate, runs: 1, seed: 1, models: &models, recording: None };
                 let report = rehearse(&wanted, &|_, _| {}).unwrap();
                 assert!(!report.models.is_empty(), "{}", path.display());
                 of_kind += 1;
@@ -40,5 +38,5 @@ fn what_is_imported_can_be_rehearsed() {
         assert!(of_kind > 0, "{word}");
         rehearsed += of_kind;
     }
-    assert!(rehearsed >= 30, "{rehearsed}");
+    assert!(rehearsed >= 100, "{rehearsed}");
 }
