@@ -95,7 +95,8 @@ impl Server {
             Ok(opened) => opened,
             Err(OpenError::InUse { pid, dir }) => {
                 tracing::warn!(
-                    "serving beside {}, which uses the state folder {}: deciding nothing until it has ended",
+                    "serving beside {}, which uses the state folder {}: deciding nothing until it has ended; stop this one \
+                     if no replacement was meant, or give it a `state.dir` and ports of its own",
                     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")),
                     dir.display()
                 );
