@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use serin::{
     engine::{
-        plan::{Pause, ShareTestPlan, Step},
+        plan::{Guard, Pause, ShareTestPlan, Step},
         samples::Counts,
         stats::latency::LatencyCounts,
         weight::Weight,
@@ -180,6 +180,35 @@ fn stepped(base: f64, test: ShareTestPlan, paces: Option<&[Latencies; 2]>, dice:
         trial.look(elapsed, canary, stable);
     }
     Told { by_share_test: trial.reverted, by_pooling: pooled.reverted }
+}
+
+/// What is promised of the whole default guard, end to end in `tests/it/times.rs` for as long as a test may take.
+#[test]
+fn a_healthy_canary_at_five_percent_is_left_alone_for_an_hour() {
+    const HOUR: u64 = 3_600_000;
+    let hours = rollouts().div_ceil(10).max(20);
+    let pace = Latencies::new(&[LogNormal { share: 1.0, median_ms: 20.0, sigma: 0.5 }]);
+    let reverted = spread(hours, |at| {
+        let dice = &mut Dice::new(0x5E23, u64::try_from(at).unwrap());
+        let base = BASES[at % 3];
+        let mut trial = Trial::guarded(hold(0.05, Duration::from_hours(2)).to_vec(), Guard::default());
+        for elapsed in (1_000..=HOUR).step_by(1_000) {
+            let of_canary = dice.successes(1_000 / BETWEEN, trial.share);
+            let [canary, stable] = [of_canary, 1_000 / BETWEEN - of_canary].map(|requests| Seen {
+                counts: Counts { requests, errors: dice.successes(requests, base) },
+                latency: pace.counts(requests, dice),
+            });
+            trial.look(elapsed, canary, stable);
+            if trial.is_over() {
+                break;
+            }
+        }
+        trial.reverted
+    });
+    let reverted = reverted.into_iter().filter(|reverted| *reverted).count();
+    println!("an hour at 100 requests a second and 5 %: {reverted} of {hours} healthy canaries were reverted");
+    let bound = if hours >= 1_000 { hours / 100 + 1 } else { 1 };
+    assert!(reverted < bound, "{reverted} of {hours}");
 }
 
 #[test]

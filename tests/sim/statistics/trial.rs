@@ -49,9 +49,13 @@ pub struct Trial {
 impl Trial {
     /// The share test alone guards it.
     pub fn new(steps: Vec<Step>, test: ShareTestPlan) -> Self {
-        let mut plan = plan(steps);
         let warmup = Warmup { errors: Duration::ZERO, ..Warmup::default() };
-        plan.strategy.guard = Guard { share_test: Some(test), consecutive_errors: 0, warmup, ..Guard::default() };
+        Self::guarded(steps, Guard { share_test: Some(test), consecutive_errors: 0, warmup, ..Guard::default() })
+    }
+
+    pub fn guarded(steps: Vec<Step>, guard: Guard) -> Self {
+        let mut plan = plan(steps);
+        plan.strategy.guard = guard;
         let mut trial = Self {
             engine: Engine::new(Recovered::default()),
             service: plan.name.clone(),
