@@ -9,7 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -29,12 +29,15 @@ use super::{
 use crate::{
     measure::{Hub, RefusedReason},
     publish::{ListenerSettings, Publication},
+    telemetry::LogLimit,
 };
 
 /// Handshakes that the kernel holds for us.
 const BACKLOG: i32 = 1024;
 /// How long accepting pauses when the process has no more descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+/// How often that is logged: descriptors that come and go would be said ten times a second.
+const EXHAUSTED_LOGGED: Duration = Duration::from_secs(5);
 /// What a client over the limit is told.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: text/plain; \
 charset=utf-8\r\nserin-error: connection_limit\r\ncontent-length: 21\r\n\r\ntoo many connections\n";
@@ -143,7 +146,7 @@ async fn accept_all(
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(socket)?;
     let door = Door { index, workers, shared, open: Arc::default() };
-    let mut exhausted = false;
+    let limit = LogLimit::new(EXHAUSTED_LOGGED);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -151,7 +154,6 @@ async fn accept_all(
         };
         match accepted {
             Ok((stream, peer)) => {
-                exhausted = false;
                 if let Ok(stream) = stream.into_std() {
                     door.admit(stream, peer);
                 }
@@ -159,10 +161,9 @@ async fn accept_all(
             // The client left between the handshake and now.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
             Err(error) => {
-                if !exhausted {
-                    tracing::warn!(listener = spec.name, %error, "cannot accept for now");
+                if let Some(suppressed) = limit.pass(Instant::now()) {
+                    tracing::warn!(listener = spec.name, %error, suppressed, "cannot accept for now");
                 }
-                exhausted = true;
                 shared.hub.accept_failed();
                 sleep(EXHAUSTED_PAUSE).await;
             }
