@@ -1,5 +1,6 @@
 //! Which test holds which row of what other proxies do (T) and of what their users reported (I): the rows of the study that the
-//! data plane is built by, and what is tried against the admin listener, each in a few words of its own. A row without a test says why.
+//! data plane is built by, what other controllers decide, and what is tried against the admin listener, each in a few words of
+//! its own. A row without a test says why.
 
 use super::source;
 
@@ -139,6 +140,39 @@ const ADMIN: &[(&str, Row)] = &[
     ("debug and dumps", NotOurs("there are none")),
 ];
 
+/// The decisions of other controllers, by the tables of the study, and which test holds each or how we differ.
+#[rustfmt::skip]
+const DECISIONS: &[(&str, Row)] = &[
+    ("E one measurement", Held(&["one_measurement_is_judged_as_in_table_e", "answers_are_judged_as_in_table_e", "argos_conditions_give_argos_verdicts"])),
+    ("M one metric", Held(&["one_metric_is_judged_as_in_table_m"])),
+    ("R1-R9 several metrics", Held(&["several_metrics_are_judged_as_in_table_r"])),
+    ("R11 R15 which metrics are dry", Held(&["patterns_hit_whole_names"])),
+    ("R12-R14 a name twice, an argument without value, one that nobody declares", Held(&["broken_files_are_answered_as_written_down"])),
+    ("T runs told to end", Held(&["runs_told_to_end_are_terminated_as_in_table_t", "an_abort_in_mid_run_is_on_record_as_terminated_with_its_counts"])),
+    ("V1-V8 what is refused, V8 among it", Held(&["broken_files_are_answered_as_written_down", "what_can_give_no_verdict_is_refused_and_the_words_help"])),
+    ("C1", Held(&["c1_a_successful_step_goes_on"])),
+    ("C2", Held(&["c2_a_failed_or_erroneous_run_aborts_wherever_it_runs"])),
+    ("C2a weight stays until stable can bear it", Held(&["a_breached_guard_waits_for_capacity_too", "a_ramp_begins_when_the_wait_for_capacity_is_over"])),
+    ("C3", Held(&["c3_an_inconclusive_step_waits_and_promote_does_not_repeat_it"])),
+    ("C4", Held(&["c4_an_inconclusive_run_beside_the_steps_waits_and_begins_anew_on_resume"])),
+    ("C6 a run that ends early leaves steps unwatched", Held(&["c6_a_run_beside_the_steps_that_ends_well_leaves_no_later_step_unwatched"])),
+    ("C7", Held(&["c7_a_pause_by_hand_stops_no_judge"])),
+    ("C8 a hold's clock goes on while it is paused by hand", Held(&["a_manual_pause_stops_the_clock_and_a_restart_does_not_start_it_again"])),
+    ("C9 a restart within a hold", Held(&["a_restart_within_a_hold_leaves_what_was_left_of_it"])),
+    ("C10 a newer version", Held(&["a_newer_wish_supersedes_and_starts_at_step_one", "c10_a_newer_version_is_not_judged_by_what_the_former_did"])),
+    ("C11 edited steps", Held(&["editing_steps_ahead_carries_on_and_editing_the_past_starts_over"])),
+    ("C13 retry", Held(&["an_aborted_version_is_not_tried_again_until_retry_or_another_revision"])),
+    ("C14 C15 promote, in full too", Held(&["a_pause_without_end_waits_for_a_person_and_promote_or_resume_goes_on", "promote_full_skips_all_and_an_aborted_version_needs_force", "c15_promote_full_asks_no_judge_and_leaves_the_run_terminated"])),
+    ("C16 before the first weight", Held(&["before_the_first_weight_the_canary_has_none"])),
+    ("C17", Held(&["c17_nothing_is_judged_beside_the_steps_before_the_starting_step"])),
+    ("C18 the deadline", Held(&["a_deadline_counts_unpaused_time_only"])),
+    ("C20 blue-green switches back", Held(&["blue_green_switches_by_itself_after_its_seconds_and_a_broken_version_switches_back", "blue_green_can_be_aborted_before_and_after_the_switch"])),
+    ("F1 F17 a tick late, start over", NotOurs("there are no ticks: a verdict holds at once; a newer version starts over as in C10")),
+    ("F3 F5-F9 F14-F16 F18 weights, thresholds, ranges, alerts", Held(&["manifests_become_what_is_written_down", "what_is_imported_can_be_rehearsed"])),
+    ("F10 F11 no value, no provider", NotOurs("no data waits, and an outage is an error with its own patience: both are told apart from a failure")),
+    ("F12 F13 answers of webhooks", Held(&["a_rollout_waits_for_its_gates_and_says_so_and_goes_on_when_they_do", "a_gate_that_says_stop_aborts_and_one_nobody_reaches_is_told_in_why_and_lets_promote_through"])),
+];
+
 #[test]
 fn each_row_names_tests_that_exist_or_says_why_there_are_none() {
     let functions: Vec<String> = ["src", "tests"]
@@ -147,7 +181,7 @@ fn each_row_names_tests_that_exist_or_says_why_there_are_none() {
         .flat_map(|source| source.functions().into_iter().map(|(name, ..)| name).collect::<Vec<_>>())
         .collect();
     let mut breaches = Vec::new();
-    for (row, behind) in ROWS.iter().chain(ADMIN) {
+    for (row, behind) in ROWS.iter().chain(ADMIN).chain(DECISIONS) {
         match behind {
             Held(tests) => {
                 let absent = tests.iter().filter(|test| !functions.iter().any(|known| known == *test));

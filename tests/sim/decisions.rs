@@ -442,3 +442,25 @@ fn while_it_drains_the_canary_keeps_its_weight_and_takes_nobody_new() {
     assert_eq!(world.engine.table().services[0].canary, None);
     assert!(world.order(Verb::Drain).is_err(), "there is nothing to drain");
 }
+
+/// Row C9 of the study.
+#[test]
+fn a_restart_within_a_hold_leaves_what_was_left_of_it() {
+    let (mut world, mut dice) =
+        (World::new(plan(vec![weight("5%"), hold(300), weight("25%"), hold(300)])), Dice::new(31));
+    world.run(secs(180), GOOD, &mut dice);
+    world.crash(secs(1));
+    world.run(secs(100), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"), "about twenty seconds are left");
+    world.run(secs(30), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("25%"));
+}
+
+/// Row C16 of the study.
+#[test]
+fn before_the_first_weight_the_canary_has_none() {
+    let mut world = World::new(plan(vec![Step::Pause(Pause::For(secs(30))), weight("25%"), hold(30)]));
+    assert_eq!(world.canary_weight(), Weight::ZERO);
+    world.run(secs(25), GOOD, &mut Dice::new(32));
+    assert_eq!((world.canary_weight(), world.last(EventKind::Promoted)), (Weight::ZERO, None));
+}
