@@ -217,7 +217,6 @@ impl Passage {
     }
 
     /// The field goes along.
-    #[inline]
     pub(super) fn pass(&mut self, out: &mut Vec<u8>, bytes: &[u8], field: Field) {
         if !field.is_usual {
             self.leave(out, bytes, field);
