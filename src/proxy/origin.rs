@@ -41,10 +41,9 @@ impl Origin {
     pub(super) fn new(peer: SocketAddr, tls: Option<Secured>) -> Self {
         let ip = peer.ip().to_canonical().to_string();
         let client = HeaderValue::from_str(&ip).unwrap_or_else(|_| HeaderValue::from_static("unknown"));
-        let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
-        let (start, proto) = (b"x-forwarded-for: ".as_slice(), b"\r\nx-forwarded-proto: ".as_slice());
-        let said = [start, client.as_bytes(), proto, scheme.as_str().as_bytes(), b"\r\nx-forwarded-host: "].concat();
-        Self { peer, client, said: said.into(), address: view::address(peer.ip()), tls }
+        let mut origin = Self { peer, client, said: Box::default(), address: view::address(peer.ip()), tls };
+        origin.said = said(&origin.client, origin.scheme()).concat().into();
+        origin
     }
 
     pub(super) fn peer(&self) -> SocketAddr {
@@ -55,7 +54,7 @@ impl Origin {
         &self.client
     }
 
-    /// The field lines that say so to an upstream; the last one wants the host.
+    /// The field lines that tell an upstream where its requests come from, if nobody before is believed.
     pub(super) fn said(&self) -> &[u8] {
         &self.said
     }
@@ -78,4 +77,10 @@ impl Origin {
         let Some(Secured { tls, sni: Some(sni) }) = &self.tls else { return false };
         tls.is_misdirected(sni, host)
     }
+}
+
+/// The field lines that tell an upstream where a request comes from; the last one wants the host.
+pub(super) fn said(chain: &HeaderValue, scheme: Scheme) -> [&[u8]; 5] {
+    let scheme = scheme.as_str().as_bytes();
+    [b"x-forwarded-for: ", chain.as_bytes(), b"\r\nx-forwarded-proto: ", scheme, b"\r\nx-forwarded-host: "]
 }

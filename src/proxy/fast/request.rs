@@ -13,7 +13,7 @@ use super::{
         check,
         connection::Conn,
         edit, headers, http1,
-        origin::Origin,
+        origin::{self, Origin},
         view,
     },
     field::{self, Part},
@@ -90,11 +90,9 @@ impl Request {
     /// Writes what the proxy says itself, and the end.
     pub(super) fn finish(&self, bytes: &[u8], origin: &Origin, believed: Option<&Whence>, out: &mut Vec<u8>) {
         let host = believed.and_then(|whence| whence.host.as_ref()).map_or(self.host(bytes), HeaderValue::as_bytes);
-        if let Some(Whence { chain, scheme, .. }) = believed {
-            put(out, &[b"x-forwarded-for: ", chain.as_bytes(), b"\r\nx-forwarded-proto: ", scheme.as_str().as_bytes()]);
-            put(out, &[b"\r\nx-forwarded-host: "]);
-        } else {
-            put(out, &[origin.said()]);
+        match believed {
+            Some(Whence { chain, scheme, .. }) => put(out, &origin::said(chain, *scheme)),
+            None => put(out, &[origin.said()]),
         }
         put(out, &[host, b"\r\nvia: 1.1 serin\r\n"]);
         if let Some(length) = self.seen.length {
