@@ -409,8 +409,11 @@ impl Pool {
         if is_h2 {
             return self.open_h2(socket, open).await;
         }
-        let link = Link::Own(Connection::new(socket, Some(open)));
-        Ok(Lease { pool: Rc::clone(self), link, reused: false })
+        let mut connection = Connection::new(socket, Some(open));
+        if connection.spoke_first() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the upstream sent an answer before it was asked"));
+        }
+        Ok(Lease { pool: Rc::clone(self), link: Link::Own(connection), reused: false })
     }
 
     async fn open_h2(self: &Rc<Self>, socket: Socket, open: Open) -> io::Result<Lease> {

@@ -66,16 +66,31 @@ impl ReadHalf {
     /// Whether the other side left it open and sent nothing, as far as the last look at the socket told: this costs no
     /// system call. What TLS sends for itself, such as tickets, is taken in.
     pub(super) fn is_quiet(&mut self) -> bool {
-        let nothing_came = match self {
-            Self::Tcp(socket) => socket.try_read(&mut [0]),
-            Self::Unix(socket) => socket.try_read(&mut [0]),
+        self.take_one().is_none()
+    }
+
+    /// Whether the other side has sent something, looked at as for [`Self::is_quiet`].
+    pub(super) fn has_spoken(&mut self) -> bool {
+        matches!(self.take_one(), Some(Ok(1..)))
+    }
+
+    /// Reads a byte, which is lost: 0 at the end, none if there is nothing.
+    fn take_one(&mut self) -> Option<io::Result<usize>> {
+        let mut byte = [0];
+        let read = match self {
+            Self::Tcp(socket) => socket.try_read(&mut byte),
+            Self::Unix(socket) => socket.try_read(&mut byte),
             Self::Tls(socket) => {
                 // Whoever waits for it next says so again.
                 let mut cx = Context::from_waker(Waker::noop());
-                return Pin::new(socket).poll_read(&mut cx, &mut ReadBuf::new(&mut [0])).is_pending();
+                let mut to = ReadBuf::new(&mut byte);
+                return match Pin::new(socket).poll_read(&mut cx, &mut to) {
+                    Poll::Pending => None,
+                    Poll::Ready(read) => Some(read.map(|()| to.filled().len())),
+                };
             }
         };
-        nothing_came.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        Some(read).filter(|read| !read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
     }
 }
 

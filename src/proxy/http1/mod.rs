@@ -132,6 +132,12 @@ impl Connection {
         self.reader.bytes.is_empty() && self.reader.socket.is_quiet()
     }
 
+    /// Whether the upstream has sent something on a connection that has not been asked anything yet: whatever it is, it
+    /// answers no request (RFC 9112 9.2).
+    pub(super) fn spoke_first(&mut self) -> bool {
+        self.reader.socket.has_spoken()
+    }
+
     /// The half to read from, for who reads what comes by himself.
     pub(super) fn reader(&mut self) -> &mut ReadHalf {
         &mut self.reader.socket

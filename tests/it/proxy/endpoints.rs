@@ -262,3 +262,47 @@ async fn an_upstream_that_wants_a_certificate_is_shown_one() {
         assert_eq!(status_of(&rig.get("").await), status);
     }
 }
+
+/// An upstream that answers together with the last of its handshake, and says how many requests it has seen then.
+fn speaking_first(issued: &Issued) -> (SocketAddr, std::sync::mpsc::Receiver<usize>) {
+    let pair = Pair::read(&issued.cert, &issued.key).unwrap();
+    let tls = ServerTls::new(&[pair], None, Protocols { h1: true, h2: false }, None).unwrap();
+    let mut config = rustls::ServerConfig::clone(tls.config());
+    config.send_half_rtt_data = true;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (seen, requests) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut tls = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+        while !tls.wants_write() {
+            tls.read_tls(&mut socket).unwrap();
+            tls.process_new_packets().unwrap();
+        }
+        std::io::Write::write_all(&mut tls.writer(), b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil").unwrap();
+        let mut flight = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut flight).unwrap();
+        }
+        std::io::Write::write_all(&mut socket, &flight).unwrap();
+        let mut bytes = 0;
+        while let Ok(1..) = tls.read_tls(&mut socket) {
+            let Ok(state) = tls.process_new_packets() else { break };
+            bytes += state.plaintext_bytes_to_read();
+        }
+        seen.send(bytes).unwrap();
+    });
+    (address, requests)
+}
+
+#[tokio::test]
+async fn what_an_upstream_sends_before_it_was_asked_is_nobodys_answer() {
+    let authority = Issuer::new("ours");
+    let (upstream, asked) = speaking_first(&authority.issue("app", &["app.example"]));
+    let tls = UpstreamTls { ca: Some(authority.cert.clone()), sni: Some("app.example".into()), identity: None };
+    let rig = Rig::start(by_tls(upstream, UpstreamHttp::H1, tls));
+    let answer = rig.get("").await;
+    assert_eq!((status_of(&answer), values(&answer, "serin-error")), (502, vec!["connect_failed"]), "{answer}");
+    let bytes = tokio::task::spawn_blocking(move || asked.recv().unwrap()).await.unwrap();
+    assert_eq!(bytes, 0, "the connection was used all the same");
+}
