@@ -139,7 +139,12 @@ pub(super) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     let is_http2 = opened.is_http2;
     let io = TokioIo::new(ClientIo::new(opened.transport, opened.unread, Arc::clone(&conn.activity)));
     // In boxes: the fast path's connections are many, and need not be as large.
-    let ended = if is_http2 { Box::pin(serve_http2(&conn, io)).await } else { Box::pin(serve_http1(&conn, io)).await };
+    let ended = if is_http2 {
+        unless_it_panics(Box::pin(serve_http2(&conn, io)).as_mut()).await
+    } else {
+        unless_it_panics(Box::pin(serve_http1(&conn, io)).as_mut()).await
+    };
+    let Some(ended) = ended else { return conn.panicked() };
     let Some(ended) = ended else { return };
     if let Err(error) = ended {
         conn.count_client_error(&error);
