@@ -65,7 +65,7 @@ struct Cli {
 #[command(next_help_heading = "Global options")]
 struct Global {
     /// The config file; the verbs find the running process and its token through it [./serin.yaml, config/serin.yaml]
-    #[arg(long, global = true, env = "SERIN_CONFIG", value_name = "FILE", hide_env_values = true)]
+    #[arg(long, short, global = true, env = "SERIN_CONFIG", value_name = "FILE", hide_env_values = true)]
     config: Option<PathBuf>,
     /// Where the admin API answers, instead of what the config file says; the token is then SERIN_TOKEN
     #[arg(long, global = true, value_name = "URL")]

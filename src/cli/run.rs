@@ -1,6 +1,9 @@
 //! `serin run`: serves until told to stop.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
@@ -27,9 +30,11 @@ To replace a running process, start the next one with the same file: it serves b
 one has ended. Sockets that systemd holds are taken over (LISTEN_FDS).
 
 Examples:
-  serin run --config config/serin.yaml
+  serin run config/serin.yaml
   SERIN_LOG=debug serin run")]
 pub struct Args {
+    /// The config file, as `--config` names it.
+    file: Option<PathBuf>,
     /// Write logs as JSON, one object a line.
     #[arg(long)]
     pub log_json: bool,
@@ -37,7 +42,8 @@ pub struct Args {
 
 /// Serves until told to stop.
 pub(super) fn run(args: &Args, global: &Global) -> Exit {
-    let file = match config::locate(global.config.as_deref(), Path::new(""), &config::process_environment) {
+    let named = args.file.as_deref().or(global.config.as_deref());
+    let file = match config::locate(named, Path::new(""), &config::process_environment) {
         Ok(file) => file,
         Err(not_found) => {
             output::note(&format!("{not_found}\n  `serin demo` shows a file and what it does"));

@@ -355,3 +355,16 @@ fn ctrl_c_ends_demo_and_try_with_130() {
         assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
     }
 }
+
+#[test]
+fn a_file_is_named_to_run_as_people_try_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.yaml");
+    std::fs::write(&file, "listen: nowhere\n").unwrap();
+    let file = file.to_str().unwrap();
+    for args in [&["run", file][..], &["run", "-c", file], &["run", "--config", file], &["-c", file, "run"]] {
+        let run = Run::from(crate::harness::serin(args).output().unwrap());
+        assert_eq!(run.code, 3, "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains(&format!("{file}:1:9")), "{args:?}: {}", run.stderr);
+    }
+}
