@@ -1,4 +1,4 @@
-//! What is watched all the time: thresholds, the share test, errors in a row.
+//! What is watched all the time: thresholds, the share test, errors in a row; nothing when `off`.
 //! Refuses limits that nothing could ever pass.
 
 use std::{ops::RangeInclusive, time::Duration};
@@ -45,8 +45,11 @@ pub fn abort_when(at: &At<'_>, report: &mut Report) -> Option<Guard> {
     complete.then_some(Guard { error_rate, latency, ..Guard::default() })
 }
 
-/// `guard`.
+/// `guard`; nothing is watched when it is `off`.
 pub fn guard(at: &At<'_>, report: &mut Report) -> Option<Guard> {
+    if !matches!(at.node.value, Value::Map(_)) {
+        return off(at, report);
+    }
     let fields = report.fields(at, &shape::GUARD)?;
     let base = Guard::default();
     let error_rate = fields.get("errorRate").map(|at| error_rate(&at, report));
@@ -64,6 +67,20 @@ pub fn guard(at: &At<'_>, report: &mut Report) -> Option<Guard> {
         consecutive_errors: consecutive?,
         warmup: warmup?,
         on_failure: on_failure?,
+    })
+}
+
+/// `off` and nothing else: who wants the usual guard writes none.
+fn off(at: &At<'_>, report: &mut Report) -> Option<Guard> {
+    report.scalar(at, "a mapping, or `off`", |text| match text {
+        "off" | "false" => {
+            Ok(Guard { error_rate: None, latency: Vec::new(), share_test: None, consecutive_errors: 0, ..Guard::default() })
+        }
+        _ => Err(Problem::new(
+            "must be a mapping, or `off`",
+            "write limits as `guard: { errorRate: 2% }`, or `guard: off` for none; without `guard` the share test and 20 \
+             errors in a row are watched",
+        )),
     })
 }
 

@@ -21,6 +21,7 @@ const RATE_HIGH: f64 = 1_000.0;
 pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
     let place = Place { fields };
     unwatched(plan, &place, report);
+    unproven(plan, &place, report);
     hasty(plan, &place, report);
     unmirrored(plan, &place, report);
     starving(plan, &place, report);
@@ -40,7 +41,20 @@ fn unwatched(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
         let span = place.of(&["strategy", "canary", "guard"]);
         report
             .warning(&span, "nothing could ever revert this canary: every guard is off and there is no analysis")
-            .help("leave `versusStable` and `consecutiveErrors` on, or write limits: `errorRate: 2%`");
+            .help("leave `guard` out, which watches the share test and errors in a row, or write limits: `guard: { errorRate: 2% }`");
+    }
+}
+
+/// Holds that never end early, since what would prove a canary good enough is off.
+fn unproven(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
+    let strategy = &plan.strategy;
+    if strategy.policy.promote_early.is_some() && strategy.guard.share_test.is_none() {
+        report
+            .warning(
+                &place.of(&["strategy", "canary", "promoteEarly"]),
+                "no hold ever ends early: the share test is off",
+            )
+            .help("leave `guard.versusStable` on, or remove `promoteEarly`");
     }
 }
 

@@ -122,6 +122,18 @@ strategy:
 }
 
 #[test]
+fn a_guard_that_is_off_watches_nothing() {
+    for word in ["off", "false"] {
+        let text = with(&format!(
+            "strategy: {{ canary: {{ steps: [{{ setWeight: 5 }}, {{ pause: {{}} }}], guard: {word} }} }}"
+        ));
+        let guard = parsed(&text).services.remove(0).strategy.guard;
+        let watched = (guard.error_rate, guard.latency, guard.share_test, guard.consecutive_errors);
+        assert_eq!(watched, (None, Vec::new(), None, 0), "{word}");
+    }
+}
+
+#[test]
 fn integers_are_parts_of_the_maximum() {
     for (max, weight, ppm) in [(100, 5, 50_000), (1_000_000, 5, 5), (3, 1, 333_333), (3, 2, 666_667), (7, 7, 1_000_000)]
     {

@@ -7,7 +7,7 @@ use serin::engine::{
     input::{Refusal, Verb},
     memory::{PauseKind, PhaseMemory},
     names::Revision,
-    plan::{ErrorRateLimit, OnFailure, OnNoTraffic, Pause, Step, Wish},
+    plan::{ErrorRateLimit, Guard, OnFailure, OnNoTraffic, Pause, Step, Wish},
     policy::EarlyPromotion,
     weight::Weight,
 };
@@ -372,6 +372,23 @@ fn without_a_request_no_hold_ends_whatever_the_guard_is_made_of() {
     assert_eq!(world.canary_weight(), percent("5%"), "the share test and errors in a row had no chance yet");
     world.run(secs(10), GOOD, &mut dice);
     assert_eq!(world.canary_weight(), percent("25%"));
+}
+
+/// `guard: off`: nobody looks, so the clock alone moves the steps, and a person may still stop it.
+#[test]
+fn without_a_guard_holds_go_by_the_clock_and_only_a_person_stops_a_bad_canary() {
+    let nothing =
+        Guard { error_rate: None, latency: Vec::new(), share_test: None, consecutive_errors: 0, ..Guard::default() };
+    for traffic in [SILENCE, BAD] {
+        let mut wanted = plan(three_steps());
+        wanted.strategy.guard = nothing.clone();
+        let (mut world, mut dice) = (World::new(wanted), Dice::new(20));
+        world.run(secs(11), traffic, &mut dice);
+        assert_eq!(world.canary_weight(), percent("25%"), "{traffic:?}");
+        assert_eq!(world.engine.view(world.now).services[0].rollout.as_ref().unwrap().checks, []);
+        world.order(Verb::Abort).unwrap();
+        assert_eq!(world.canary_weight(), Weight::ZERO);
+    }
 }
 
 /// Found by a stranger: `set-weight 50%` at the last step's weight and `resume` promoted at once.

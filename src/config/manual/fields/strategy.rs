@@ -68,9 +68,10 @@ fields! {
         steps [List(&[Map("services.<name>.strategy.canary.steps[]")])] = "1%, 5%, 25%, 50%, each held 2m",
             eg "[{ setWeight: 5 }, { pause: { duration: 5m } }]":
             "What is done in order; shown and addressed from 1. After the last one the canary becomes stable";
-        guard [Map("services.<name>.strategy.canary.guard")] = "the share test, and 20 errors in a row",
+        guard [Word(&["off", "false"]), Map("services.<name>.strategy.canary.guard")] = "the share test, and 20 errors in a row",
             eg "{ errorRate: 2% }":
-            "What is watched from the first canary request to the promotion";
+            "What is watched from the first canary request to the promotion; with `off` nothing is: then holds go by the "
+            "clock alone, even without a request, and only an analysis, a gate, the deadline or a person stops a bad canary";
         promoteEarly [Word(&["on", "off", "true", "false"]), Map("services.<name>.strategy.canary.promoteEarly")] = "off",
             eg "{ alpha: 5%, blastRadius: 0.1% }":
             "A hold ends sooner once errors and latency are proven good enough for the next weight; needs the share test";
