@@ -244,6 +244,21 @@ fn an_abort_in_mid_run_is_on_record_as_terminated_with_its_counts() {
     assert!(run.completed.is_some());
 }
 
+/// A rollout with a run beside the steps that ends well every few seconds, after one of a step that was not waited for.
+#[test]
+fn good_runs_do_not_push_bad_ones_out_of_the_record() {
+    let short = MetricPlan { count: Some(1), interval: Some(secs(1)), ..judge() };
+    let mut world = World::new(beside(vec![weight("5%"), times(90, judge()), hold(600)], short, 0));
+    let mut dice = Dice::new(40);
+    world.run(secs(5), GOOD, &mut dice);
+    world.order(Verb::Promote { full: false, force: false }).unwrap();
+    world.run(secs(60), GOOD, &mut dice);
+    let ended: Vec<AnalysisPhase> =
+        runs(&world).iter().filter(|run| run.completed.is_some()).map(|run| run.phase).collect();
+    let good = ended.iter().filter(|phase| **phase == AnalysisPhase::Successful).count();
+    assert_eq!((good, ended.contains(&AnalysisPhase::Terminated)), (5, true), "{ended:?}");
+}
+
 #[test]
 fn terminate_lets_the_step_go_on_and_the_background_rest() {
     let plan = beside(vec![weight("20%"), times(100, judge()), weight("50%"), hold(600)], outside(), 0);

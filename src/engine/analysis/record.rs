@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::{ask::RunKind, measurement::Measurement, run::AnalysisPhase};
 use crate::engine::{names::Revision, time::Timestamp};
 
-/// Finished runs that are kept of each service; Argo keeps five good and five bad ones.
-pub const RUNS_KEPT: usize = 10;
+/// Finished runs that are kept of each service: so many good ones and as many others, as in Argo Rollouts. Good runs
+/// beside the steps come again and again, and must not push out the one that failed.
+pub const RUNS_KEPT: usize = 5;
 
 /// A run as it stands or ended.
 #[derive(Debug, Clone, PartialEq)]

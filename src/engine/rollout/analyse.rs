@@ -242,8 +242,15 @@ impl Service {
     }
 
     fn keep(&mut self, record: RunRecord) {
+        let is_alike = |run: &Arc<RunRecord>| is_good(run) == is_good(&record);
+        if self.runs.iter().filter(|run| is_alike(run)).count() >= RUNS_KEPT {
+            let oldest = self.runs.iter().position(is_alike);
+            oldest.map(|at| self.runs.remove(at));
+        }
         self.runs.push_back(Arc::new(record));
-        let surplus = self.runs.len().saturating_sub(RUNS_KEPT);
-        self.runs.drain(..surplus);
     }
+}
+
+fn is_good(run: &RunRecord) -> bool {
+    run.phase == AnalysisPhase::Successful
 }
