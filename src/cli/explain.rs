@@ -52,6 +52,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<Exit, Trouble> {
             let place = if path.is_empty() { "at the top of the file".to_owned() } else { format!("in `{path}`") };
             Err(unknown(format!(" yet: it will be {place}, and `serin check` refuses it until then")))
         }
+        Found::Foreign(advice) => Err(unknown(format!(": {advice}"))),
         Found::Near(name) => Err(unknown(format!(": did you mean `{name}`?"))),
         Found::Nothing => Err(unknown("; `serin explain` lists what there is".to_owned())),
     }

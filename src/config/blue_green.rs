@@ -47,6 +47,10 @@ pub fn strategy(at: &At<'_>, templates: &Templates<'_>, versions: &[&str], repor
     let mut read = strategy::with_defaults(steps, Guard::default());
     if let Some(at) = fields.get("scaleDownDelaySeconds") {
         read.policy.scale_down_delay = policy::delay_seconds(&at, report)?;
+        read.policy.abort_scale_down_delay = Some(read.policy.scale_down_delay);
+    }
+    if let Some(at) = fields.get("abortScaleDownDelaySeconds") {
+        read.policy.abort_scale_down_delay = policy::abort_delay_seconds(&at, report).ok()?;
     }
     complete.then_some(read)
 }

@@ -34,9 +34,14 @@ pub fn step(at: &At<'_>, max: u64, templates: &Templates<'_>, versions: &[&str],
     let analyses =
         fields.get("analyses").filter(|at| !matches!(&at.node.value, Value::List(items) if items.is_empty()));
     let (analyses, ends_with_analyses) = match &analyses {
-        Some(at) => templates.of_experiment(at, versions, report)?,
+        Some(at) => templates.of_experiment(at, &fields, versions, report)?,
         None => (Vec::new(), false),
     };
+    if let (Some(dry), true) = (fields.get("dryRun"), analyses.is_empty()) {
+        report
+            .error(Code::Conflict, &dry.key_span, "`dryRun` is about the metrics of `analyses`, and there are none")
+            .help("add `analyses`, or remove it");
+    }
     let ends_with_analyses = ends_with_analyses || (duration.is_none() && !analyses.is_empty());
     if duration.is_none() && analyses.is_empty() {
         report

@@ -27,6 +27,7 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
     starving(plan, &place, report);
     late(plan, &place, report);
     unseeing(plan, &place, report);
+    unlooked(plan, &place, report);
 }
 
 /// Nothing could ever revert the canary.
@@ -158,6 +159,19 @@ fn unseeing(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
         report
             .warning(&place.of(&["strategy", "canary", "abort", "capacityGuard"]), message)
             .help("give each version that can be stable a `health: { path: /healthz }`");
+    }
+}
+
+/// A canary that is to be well, and is not looked at.
+fn unlooked(plan: &ServicePlan, place: &Place<'_>, report: &mut Report) {
+    let wanted = plan.strategy.policy.min_healthy > Weight::ZERO;
+    let canary = plan.wish.as_ref().and_then(|wish| plan.version(&wish.version));
+    if let Some(canary) = canary.filter(|of| wanted && of.upstream.health.is_none()) {
+        let message =
+            format!("nothing is known of the endpoints of `{}`, so `minHealthy` waits for nothing", canary.name);
+        report
+            .warning(&place.of(&["strategy", "canary", "minHealthy"]), message)
+            .help("give it a `health: { path: /healthz }`");
     }
 }
 

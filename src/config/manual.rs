@@ -13,6 +13,7 @@ pub use reference::reference;
 pub use schema::schema;
 
 use super::{
+    foreign,
     shape::{self, Shape},
     suggest,
 };
@@ -124,6 +125,8 @@ pub enum Found {
     Fields(Vec<Entry>),
     /// A field that this release does not read, with the path of its mapping.
     Later(&'static str),
+    /// A field of another tool, with what to do instead.
+    Foreign(&'static str),
     /// Nothing, but a field of this name is near.
     Near(&'static str),
     /// Nothing.
@@ -146,8 +149,13 @@ pub fn find(question: &str) -> Found {
     if let Some(shape) = shape::ALL.iter().find(|shape| shape.later.contains(&last)) {
         return Found::Later(shape.path);
     }
-    let names = shape::ALL.iter().flat_map(|shape| shape.fields.iter().copied());
-    suggest::closest(last, names).map_or(Found::Nothing, Found::Near)
+    let near = suggest::closest(last, shape::ALL.iter().flat_map(|shape| shape.fields.iter().copied()));
+    match (near, foreign::advice(if wanted.len() == 1 { "" } else { question }, last)) {
+        (Some(near), Some(_)) if suggest::is_slip(last, near) => Found::Near(near),
+        (_, Some(advice)) => Found::Foreign(advice),
+        (Some(near), None) => Found::Near(near),
+        (None, None) => Found::Nothing,
+    }
 }
 
 /// The fields inside of a field, if it holds a mapping.

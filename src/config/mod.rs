@@ -10,6 +10,7 @@ mod experiment;
 mod failure;
 mod file;
 mod filter;
+mod foreign;
 pub mod gate;
 mod guard;
 mod header_route;

@@ -33,22 +33,23 @@ const BAKE_WEIGHT: u32 = 990_000;
 pub fn policy(canary: &Fields<'_>, report: &mut Report) -> Option<(Policy, Vec<Step>)> {
     let defaults = Policy::default();
     let windows = canary.get("windows").map_or(Some(Vec::new()), |at| windows(&at, report));
-    let abort = canary.get("abort").map_or(Some((defaults.abort_ramp, None)), |at| abort(&at, report));
     let delay = canary.get("scaleDownDelay").map_or(Some(defaults.scale_down_delay), |at| report.duration(&at, DELAY));
+    // A canary that was given up leaves as the old version does, where nothing else is written.
+    let left = Policy { abort_scale_down_delay: delay, ..defaults.clone() };
+    let abort = canary.get("abort").map_or(Some(left.clone()), |at| abort(&at, left, report));
+    let min_healthy = canary.get("minHealthy").map_or(Some(defaults.min_healthy), |at| min_healthy(&at, report));
     let drain = canary.get("drainTimeout").map_or(Some(defaults.drain_timeout), |at| report.duration(&at, DELAY));
     let rollback = canary.get("rollbackWindow").map_or(Some(defaults.rollback_window), |at| rollback(&at, report));
     let bake = canary.get("bake").map_or(Some(Vec::new()), |at| bake(&at, report));
     let early = canary.get("promoteEarly").map_or(Ok(None), |at| promote_early(&at, report));
-    let (abort_ramp, capacity_guard) = abort?;
     let policy = Policy {
         promote_early: early.ok()?,
         windows: windows?,
         drain_timeout: drain?,
-        abort_ramp,
-        capacity_guard,
         scale_down_delay: delay?,
         rollback_window: rollback?,
-        ..defaults
+        min_healthy: min_healthy?,
+        ..abort?
     };
     Some((policy, bake?))
 }
@@ -58,8 +59,13 @@ pub fn delay_seconds(at: &At<'_>, report: &mut Report) -> Option<Duration> {
     report.whole(at, 0..=DELAY.end().as_secs()).map(Duration::from_secs)
 }
 
+/// The same of a canary that was given up: 0 is never, as in Argo Rollouts.
+pub fn abort_delay_seconds(at: &At<'_>, report: &mut Report) -> Result<Option<Duration>, Refused> {
+    delay_seconds(at, report).map(|delay| Some(delay).filter(|delay| !delay.is_zero())).ok_or(Refused)
+}
+
 /// Something is wrong, and reported.
-struct Refused;
+pub struct Refused;
 
 /// What must be proven for a hold to end early; none when `off`.
 fn promote_early(at: &At<'_>, report: &mut Report) -> Result<Option<EarlyPromotion>, Refused> {
@@ -92,14 +98,44 @@ fn rollback(at: &At<'_>, report: &mut Report) -> Option<usize> {
     report.whole(at, 0..=16).and_then(|window| usize::try_from(window).ok())
 }
 
-/// How long an abort takes, and what it waits for before.
-fn abort(at: &At<'_>, report: &mut Report) -> Option<(Duration, Option<CapacityGuard>)> {
+/// How long an abort takes, what it waits for before, and when the canary may be stopped after it; all else is as in `usual`.
+fn abort(at: &At<'_>, usual: Policy, report: &mut Report) -> Option<Policy> {
     let fields = report.fields(at, &shape::ABORT)?;
-    let ramp = fields.get("ramp").map_or(Some(Duration::ZERO), |at| report.duration(&at, RAMP));
-    match fields.get("capacityGuard") {
-        None => Some((ramp?, None)),
-        Some(at) => capacity_guard(&at, report).zip(ramp).map(|(guard, ramp)| (ramp, Some(guard))),
+    let abort_ramp = fields.get("ramp").map_or(Some(Duration::ZERO), |at| report.duration(&at, RAMP));
+    let guard = fields.get("capacityGuard").map(|at| capacity_guard(&at, report));
+    let delay = fields.get("scaleDownDelay").map_or(Ok(usual.abort_scale_down_delay), |at| stop_after(&at, report));
+    Some(Policy {
+        abort_ramp: abort_ramp?,
+        capacity_guard: guard.map_or(Some(None), |guard| guard.map(Some))?,
+        abort_scale_down_delay: delay.ok()?,
+        ..usual
+    })
+}
+
+/// A delay, or `never`.
+fn stop_after(at: &At<'_>, report: &mut Report) -> Result<Option<Duration>, Refused> {
+    match at.text() {
+        Some("never") => return Ok(None),
+        Some(text) if !text.starts_with(|first: char| first.is_ascii_digit()) => {
+            report
+                .error(Code::BadValue, &at.span(), format!("`{}` is neither a duration nor `never`", at.name))
+                .help("write, say, `10m`, or `never`");
+            return Err(Refused);
+        }
+        _ => {}
     }
+    report.duration(at, DELAY).map(Some).ok_or(Refused)
+}
+
+fn min_healthy(at: &At<'_>, report: &mut Report) -> Option<Weight> {
+    let share = report.share(at)?;
+    if share > Weight::ZERO {
+        return Some(share);
+    }
+    report
+        .error(Code::BadValue, &at.span(), "`minHealthy` of 0% waits for nothing")
+        .help("write, say, `minHealthy: 50%`, or remove it: then one address that is well is enough");
+    None
 }
 
 fn capacity_guard(at: &At<'_>, report: &mut Report) -> Option<CapacityGuard> {

@@ -5,6 +5,7 @@ use std::{collections::HashMap, fmt::Display};
 
 use super::{
     diagnostic::{Code, Diagnostic, Severity, Span},
+    foreign,
     shape::{self, Shape},
     suggest,
     yaml::{Field, Node, Scalar, Value},
@@ -223,8 +224,13 @@ impl Report {
         let place = if at.path.is_empty() { "the file" } else { &format!("`{}`", at.path) };
         let all = || shape.fields.iter().chain(shape.later).copied();
         let near = suggest::closest(&field.key, all());
+        let advice = foreign::advice(shape.path, &field.key);
+        // A word of another tool is meant as such, unless it is one of ours but for a slip.
+        let near = near.filter(|near| advice.is_none() || suggest::is_slip(&field.key, near));
         let help = if let Some(near) = near {
             format!("did you mean `{near}`?")
+        } else if let Some(advice) = advice {
+            advice.to_owned()
         } else if let Some(home) = shape::home(&field.key) {
             let home = if home.is_empty() { "at the top of the file" } else { &format!("in `{home}`") };
             format!("`{}` belongs {home}", field.key)

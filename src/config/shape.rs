@@ -80,26 +80,24 @@ shapes! {
     STRATEGY = "services.<name>.strategy" { canary blueGreen } later {}
     BLUE_GREEN = "services.<name>.strategy.blueGreen" {
         autoPromotionEnabled autoPromotionSeconds prePromotionAnalysis postPromotionAnalysis scaleDownDelaySeconds
-        preview
+        abortScaleDownDelaySeconds preview
     } later {}
     CANARY = "services.<name>.strategy.canary" {
         maxTrafficWeight steps guard onNoTraffic noTrafficFor deadline bake abort scaleDownDelay rollbackWindow windows
-        promoteEarly analysis drainTimeout
+        promoteEarly analysis drainTimeout minHealthy
     } later {}
     PROMOTE_EARLY = "services.<name>.strategy.canary.promoteEarly" { alpha blastRadius } later {}
     BAKE = "services.<name>.strategy.canary.bake" { duration weight } later {}
-    ABORT = "services.<name>.strategy.canary.abort" { ramp capacityGuard } later {}
+    ABORT = "services.<name>.strategy.canary.abort" { ramp capacityGuard scaleDownDelay } later {}
     CAPACITY_GUARD = "services.<name>.strategy.canary.abort.capacityGuard" { minHealthy deadline } later {}
     WINDOW = "services.<name>.strategy.canary.windows[]" { days from to zone } later {}
     STEP = "services.<name>.strategy.canary.steps[]" { setWeight setHeaderRoute setMirrorRoute pause analysis experiment }
         later {}
-    EXPERIMENT = "services.<name>.strategy.canary.steps[].experiment" { duration templates analyses }
-        later { dryRun scaleDownDelaySeconds analysisRunMetadata }
-    EXPERIMENT_ARM = "services.<name>.strategy.canary.steps[].experiment.templates[]" { name version weight }
-        later { specRef replicas service metadata selector }
+    EXPERIMENT = "services.<name>.strategy.canary.steps[].experiment" { duration templates analyses dryRun } later {}
+    EXPERIMENT_ARM = "services.<name>.strategy.canary.steps[].experiment.templates[]" { name version weight } later {}
     EXPERIMENT_ANALYSIS = "services.<name>.strategy.canary.steps[].experiment.analyses[]" {
         name templateName args requiredForCompletion
-    } later { clusterScope }
+    } later {}
     HEADER_ROUTE = "services.<name>.strategy.canary.steps[].setHeaderRoute" { name match all } later {}
     HEADER_ROUTE_MATCH = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[]" { headerName headerValue } later {}
     HEADER_VALUE = "services.<name>.strategy.canary.steps[].setHeaderRoute.match[].headerValue" { exact prefix regex } later {}
@@ -109,11 +107,10 @@ shapes! {
     PREVIEW = "services.<name>.strategy.blueGreen.preview" { header } later {}
     PREVIEW_HEADER = "services.<name>.strategy.blueGreen.preview.header" { name exact prefix regex } later {}
     PAUSE = "services.<name>.strategy.canary.steps[].pause" { duration requests } later {}
-    BACKGROUND = "services.<name>.strategy.canary.analysis" { templates args dryRun measurementRetention startingStep }
-        later { analysisRunMetadata }
+    BACKGROUND = "services.<name>.strategy.canary.analysis" { templates args dryRun measurementRetention startingStep } later {}
     ANALYSIS = "services.<name>.strategy.canary.steps[].analysis" { templates args dryRun measurementRetention }
-        later { analysisRunMetadata }
-    TEMPLATE_REF = "services.<name>.strategy.canary.steps[].analysis.templates[]" { templateName } later { clusterScope }
+        later {}
+    TEMPLATE_REF = "services.<name>.strategy.canary.steps[].analysis.templates[]" { templateName } later {}
     ARG = "services.<name>.strategy.canary.steps[].analysis.args[]" { name value valueFrom } later {}
     VALUE_FROM = "services.<name>.strategy.canary.steps[].analysis.args[].valueFrom" { env file podTemplateHashValue }
         later { secretKeyRef fieldRef }
@@ -129,7 +126,7 @@ shapes! {
     LATENCY_TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.latency" { relative absolute } later {}
     TEMPLATE = "analysisTemplates.<name>" { args metrics templates dryRun measurementRetention } later {}
     METRIC = "analysisTemplates.<name>.metrics[]" {
-        name interval initialDelay count failureLimit inconclusiveLimit consecutiveErrorLimit consecutiveSuccessLimit
+        name interval initialDelay count failureLimit inconclusiveLimit consecutiveErrorLimit consecutiveSuccessLimit consecutiveFailureLimit
         successCondition failureCondition provider
     } later {}
     PROVIDER = "analysisTemplates.<name>.metrics[].provider" {
@@ -138,25 +135,24 @@ shapes! {
     SERIN = "analysisTemplates.<name>.metrics[].provider.serin" { version window } later {}
     PROMETHEUS = "analysisTemplates.<name>.metrics[].provider.prometheus" {
         address query rangeQuery timeout headers bearerToken basicAuth ca insecure
-    } later { authentication }
+    } later {}
     RANGE_QUERY = "analysisTemplates.<name>.metrics[].provider.prometheus.rangeQuery" { start end step } later {}
     WEB = "analysisTemplates.<name>.metrics[].provider.web" {
         url method headers body jsonBody jsonPath timeoutSeconds bearerToken basicAuth ca insecure
-    } later { authentication }
+    } later {}
     EXEC = "analysisTemplates.<name>.metrics[].provider.exec" { command env timeout } later {}
     HEADER = "analysisTemplates.<name>.metrics[].provider.web.headers[]" { key value } later {}
     BASIC_AUTH = "analysisTemplates.<name>.metrics[].provider.web.basicAuth" { username password } later {}
     DATADOG = "analysisTemplates.<name>.metrics[].provider.datadog" {
         address apiKey appKey apiVersion interval query queries formula aggregator timeout
-    } later { secretRef }
-    NEW_RELIC = "analysisTemplates.<name>.metrics[].provider.newRelic" { address apiKey accountId region query timeout }
-        later { profile }
+    } later {}
+    NEW_RELIC = "analysisTemplates.<name>.metrics[].provider.newRelic" { address apiKey accountId region query timeout } later {}
     GRAPHITE = "analysisTemplates.<name>.metrics[].provider.graphite" {
         address query timeout headers bearerToken basicAuth ca insecure
     } later {}
     INFLUXDB = "analysisTemplates.<name>.metrics[].provider.influxdb" {
         address org authToken query timeout headers ca insecure
-    } later { profile }
+    } later {}
     CLOUD_WATCH = "analysisTemplates.<name>.metrics[].provider.cloudWatch" {
         address region accessKeyId secretAccessKey sessionToken interval metricDataQueries timeout
     } later {}

@@ -21,6 +21,12 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Whether a word is another by a slip: one edit at most.
+#[must_use]
+pub fn is_slip(word: &str, of: &str) -> bool {
+    edits(&bare(word), &bare(of)) <= 1
+}
+
 /// The letters that matter: `read_token`, `read-token` and `readToken` are one word.
 fn bare(word: &str) -> Vec<char> {
     word.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
@@ -68,6 +74,15 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(closest(word, known), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_slip_is_one_edit() {
+        for (word, of, is_one) in
+            [("template", "templates", true), ("stepWeights", "setWeight", false), ("a", "b", true)]
+        {
+            assert_eq!(is_slip(word, of), is_one, "{word} {of}");
         }
     }
 

@@ -107,8 +107,15 @@ impl<'a> Templates<'a> {
         self.run(&fields, versions, Use::Step, report)
     }
 
-    /// The analyses of an experiment, in one run, and whether the experiment ends with them.
-    pub fn of_experiment(&self, at: &At<'_>, versions: &[&str], report: &mut Report) -> Option<(Vec<Template>, bool)> {
+    /// The analyses of an experiment, in one run, and whether the experiment ends with them; `experiment` says what is dry.
+    pub fn of_experiment(
+        &self,
+        at: &At<'_>,
+        experiment: &Fields<'_>,
+        versions: &[&str],
+        report: &mut Report,
+    ) -> Option<(Vec<Template>, bool)> {
+        let rules = rules::rules(experiment, report);
         let mut all: Vec<Template> = Vec::new();
         let mut ends = Vec::new();
         for item in report.items(at, TEMPLATES_MAX)? {
@@ -141,6 +148,10 @@ impl<'a> Templates<'a> {
                 .error(Code::Conflict, &at.key_span, "only some of these analyses are required for completion")
                 .help("mark all of them `requiredForCompletion: true`, or none and give the experiment a `duration`");
         }
+        let metrics: Vec<String> =
+            all.iter().flat_map(|template| &template.metrics).map(|metric| metric.name.clone()).collect();
+        rules.check(&metrics.iter().map(String::as_str).collect::<Vec<_>>(), report);
+        all.iter_mut().flat_map(|template| &mut template.metrics).for_each(|metric| rules.apply(metric));
         Some((all, ends.first().copied().unwrap_or_default()))
     }
 

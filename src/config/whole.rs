@@ -122,6 +122,33 @@ strategy:
 }
 
 #[test]
+fn blue_green_is_a_look_an_analysis_a_wait_the_switch_and_an_analysis() {
+    let analysis = "{ templates: [{ templateName: rate }] }";
+    let fields = format!(
+        "preview: {{ header: {{ name: x-preview, exact: '1' }} }}, prePromotionAnalysis: {analysis}, autoPromotionEnabled: false, \
+         autoPromotionSeconds: 30, postPromotionAnalysis: {analysis}, scaleDownDelaySeconds: 60"
+    );
+    let templates = "analysisTemplates:\n  rate:\n    metrics: [{ name: rate, successCondition: result.errorRate < 0.01, provider: { serin: {} } }]\n";
+    for (abort, kept_for) in
+        [("", Some(60)), (", abortScaleDownDelaySeconds: 600", Some(600)), (", abortScaleDownDelaySeconds: 0", None)]
+    {
+        let text = with(&format!("canary: v2\nstrategy: {{ blueGreen: {{ {fields}{abort} }} }}")) + templates;
+        let strategy = parsed(&text).services.remove(0).strategy;
+        let [Step::SetHeaderRoute { route: Some(route), .. }, Step::Analysis(_), wait, switch, Step::Analysis(_)] =
+            &strategy.steps[..]
+        else {
+            panic!("{:?}", strategy.steps)
+        };
+        assert_eq!(route.matches.len(), 1);
+        // The timer comes behind the analysis, and is no wait for a person.
+        assert_eq!(*wait, Step::Pause(Pause::For(Duration::from_secs(30))));
+        assert_eq!(*switch, Step::SetWeight(Weight::FULL));
+        assert_eq!(strategy.policy.scale_down_delay, Duration::from_mins(1));
+        assert_eq!(strategy.policy.abort_scale_down_delay, kept_for.map(Duration::from_secs), "{abort}");
+    }
+}
+
+#[test]
 fn a_guard_that_is_off_watches_nothing() {
     for word in ["off", "false"] {
         let text = with(&format!(

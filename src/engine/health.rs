@@ -183,9 +183,9 @@ impl Health {
         (fit, self.present().count())
     }
 
-    /// Whether one has passed its check and is not ejected; also where no checks are made.
-    pub(in crate::engine) fn is_ready(&self, plan: &UpstreamPlan) -> bool {
-        plan.health.is_none() || self.present().any(|member| member.is_proven(plan))
+    /// How many have passed their check and are not ejected, and how many there are.
+    pub(in crate::engine) fn proven(&self, plan: &UpstreamPlan) -> (usize, usize) {
+        (self.present().filter(|member| member.is_proven(plan)).count(), self.present().count())
     }
 
     /// When one comes back by time alone.

@@ -25,8 +25,12 @@ pub struct Policy {
     pub drain_timeout: Duration,
     /// What an abort waits for before it takes weight from the canary; nothing without.
     pub capacity_guard: Option<CapacityGuard>,
-    /// After a promotion or an abort: when the version that serves no longer may be stopped.
+    /// After a promotion: when the version that serves no longer may be stopped.
     pub scale_down_delay: Duration,
+    /// After an abort the same of the canary; none: never, so that somebody can look at it.
+    pub abort_scale_down_delay: Option<Duration>,
+    /// Weight rises only once this share of the canary's endpoints passed their health check, and one in any case.
+    pub min_healthy: Weight,
     /// How many earlier stables `undo` may go back to at once; older ones take an ordinary rollout.
     pub rollback_window: usize,
     /// What must be proven for a hold to end early; absent when holds last as long as they say.
@@ -75,6 +79,8 @@ impl Default for Policy {
             drain_timeout: DRAIN_TIMEOUT,
             capacity_guard: None,
             scale_down_delay: SCALE_DOWN_DELAY,
+            abort_scale_down_delay: Some(SCALE_DOWN_DELAY),
+            min_healthy: Weight::ZERO,
             rollback_window: ROLLBACK_WINDOW,
             promote_early: None,
             concurrent: 0,

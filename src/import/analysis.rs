@@ -162,7 +162,7 @@ fn hits(rule: &Item, metric: &str) -> bool {
     Pattern::new(&format!(".*(?:{pattern}).*")).map_or(true, |pattern| pattern.covers(metric.as_bytes()))
 }
 
-fn dry_run(rules: &[&Item], metrics: &[&str], ledger: &mut Ledger) -> Option<String> {
+pub(super) fn dry_run(rules: &[&Item], metrics: &[&str], ledger: &mut Ledger) -> Option<String> {
     let hit: Vec<&str> = metrics.iter().filter(|name| rules.iter().any(|rule| hits(rule, name))).copied().collect();
     for rule in rules {
         if metrics.iter().any(|name| hits(rule, name)) {

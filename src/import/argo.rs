@@ -28,7 +28,7 @@ pub(super) const IMPORTER: Importer = Importer {
 const PODS: &str = "Serin starts and scales no pods; whoever runs them keeps this";
 const ROUTER: &str = "Serin is the router itself; no mesh or ingress is told";
 const HISTORY: &str = "Serin keeps its history in the state folder";
-const ENDS: &str = "`scaleDownDelay` says when a version may be stopped; Serin stops none itself";
+const ENOUGH: &str = "with `versions.<name>.health`, `minHealthy: 90%` waits for so many of the canary's addresses";
 const HEALTH: &str = "write `versions.<name>.health`: weight rises once the canary is well; see `deadline`";
 
 const REASONS: &[(&str, &str, &str)] = &[
@@ -47,7 +47,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Rollout", "spec.progressDeadlineSeconds", HEALTH),
     ("Rollout", "spec.progressDeadlineAbort", HEALTH),
     ("Rollout", "spec.restartAt", PODS),
-    ("Rollout", "spec.analysis", HISTORY),
+    ("Rollout", "spec.analysis", "of each service the latest five good runs and five others are kept"),
     ("Rollout", "spec.strategy.canary.trafficRouting", ROUTER),
     ("Rollout", "spec.strategy.canary.maxSurge", PODS),
     ("Rollout", "spec.strategy.canary.maxUnavailable", PODS),
@@ -55,11 +55,10 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Rollout", "spec.strategy.canary.canaryMetadata", PODS),
     ("Rollout", "spec.strategy.canary.stableMetadata", PODS),
     ("Rollout", "spec.strategy.canary.dynamicStableScale", PODS),
-    ("Rollout", "spec.strategy.canary.minPodsPerReplicaSet", PODS),
-    ("Rollout", "spec.strategy.canary.replicaProgressThreshold", PODS),
+    ("Rollout", "spec.strategy.canary.minPodsPerReplicaSet", ENOUGH),
+    ("Rollout", "spec.strategy.canary.replicaProgressThreshold", ENOUGH),
     ("Rollout", "spec.strategy.canary.pingPong", "in Serin versions stay what they are, and roles move"),
     ("Rollout", "spec.strategy.canary.scaleDownDelayRevisionLimit", PODS),
-    ("Rollout", "spec.strategy.canary.abortScaleDownDelaySeconds", ENDS),
     ("Rollout", "spec.strategy.canary.analysis.analysisRunMetadata", HISTORY),
     ("Rollout", "spec.strategy.canary.steps[].analysis.analysisRunMetadata", HISTORY),
     ("Rollout", "spec.strategy.canary.steps[].setCanaryScale", PODS),
@@ -68,7 +67,6 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("Rollout", "spec.strategy.blueGreen.maxUnavailable", PODS),
     ("Rollout", "spec.strategy.blueGreen.activeMetadata", PODS),
     ("Rollout", "spec.strategy.blueGreen.previewMetadata", PODS),
-    ("Rollout", "spec.strategy.blueGreen.abortScaleDownDelaySeconds", ENDS),
     ("Rollout", "spec.strategy.blueGreen.scaleDownDelayRevisionLimit", PODS),
 ];
 
@@ -154,6 +152,15 @@ fn policy(rollout: &Object, canary: &Item, service: &mut Service, ledger: &mut L
             Some(Ok(())) => {
                 ledger.kept(item, "`scaleDownDelay`: then `scaleDown` is told, and the version may be stopped");
             }
+            Some(Err(why)) => ledger.dropped(item, why),
+            None => ledger.dropped(item, "not a number of seconds"),
+        }
+    }
+    if let Some(item) = canary.get("abortScaleDownDelaySeconds") {
+        let delay = item.text().and_then(argo_duration);
+        let text = delay.map(|delay| if delay.is_zero() { "never".to_owned() } else { shown(delay) });
+        match text.map(|text| service.set("abort", format!("{{ scaleDownDelay: {text} }}"))) {
+            Some(Ok(())) => ledger.kept(item, "`abort.scaleDownDelay`: when `scaleDown` is told of an aborted canary"),
             Some(Err(why)) => ledger.dropped(item, why),
             None => ledger.dropped(item, "not a number of seconds"),
         }

@@ -65,7 +65,9 @@ pub(super) fn read(
         }
         number("autoPromotionSeconds", seconds, service, ledger);
     }
-    number("scaleDownDelaySeconds", green.get("scaleDownDelaySeconds"), service, ledger);
+    for field in ["scaleDownDelaySeconds", "abortScaleDownDelaySeconds"] {
+        number(field, green.get(field), service, ledger);
+    }
     if service.blue_green.is_empty() {
         service.blue_green.push(("autoPromotionEnabled", "true".to_owned(), String::new()));
     }

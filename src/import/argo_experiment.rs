@@ -24,7 +24,7 @@ pub(super) fn step(
     ledger: &mut Ledger,
 ) {
     let arms = arms(item, service, ledger);
-    let (analyses, is_partial) = analyses(item, draft, context, ledger);
+    let (analyses, metrics, is_partial) = analyses(item, draft, context, ledger);
     let duration = item.get("duration").and_then(Item::text).and_then(argo_duration).map(|time| within(time, &HOLDS));
     if arms.is_empty() || (duration.is_none() && analyses.is_empty()) || !service.steps.has_room() {
         ledger.retracted(
@@ -39,8 +39,12 @@ pub(super) fn step(
         if moved { ledger.approximated(item, how) } else { ledger.kept(item, how) }
     }
     let duration = duration.map(|(time, _)| format!("duration: {}, ", shown(time))).unwrap_or_default();
+    let rules: Vec<&Item> = item.list(&["dryRun"]).iter().collect();
+    let names: Vec<&str> = metrics.iter().map(String::as_str).collect();
+    let dry = analysis::dry_run(&rules, &names, ledger).map(|dry| format!(", {dry}")).unwrap_or_default();
     let analyses = if analyses.is_empty() { String::new() } else { format!(", analyses: [{}]", analyses.join(", ")) };
-    service.steps.push(Step::Experiment(format!("{{ {duration}templates: [{}]{analyses} }}", arms.join(", "))), place);
+    let text = format!("{{ {duration}templates: [{}]{analyses}{dry} }}", arms.join(", "));
+    service.steps.push(Step::Experiment(text), place);
     if is_partial {
         service.steps.push_person(format!("{place}: stands for an analysis of the experiment that cannot be asked"));
         draft.remark(PARTIAL);
@@ -79,12 +83,17 @@ fn arms(item: &Item, service: &mut Service, ledger: &mut Ledger) -> Vec<String> 
     arms.into_iter().map(|(_, text)| text).collect()
 }
 
-/// The analyses that can be asked, and whether something was left out.
-fn analyses(item: &Item, draft: &mut Draft, context: Context<'_>, ledger: &mut Ledger) -> (Vec<String>, bool) {
+/// The analyses that can be asked, the names of their metrics, and whether something was left out.
+fn analyses(
+    item: &Item,
+    draft: &mut Draft,
+    context: Context<'_>,
+    ledger: &mut Ledger,
+) -> (Vec<String>, Vec<String>, bool) {
     let all = item.list(&["analyses"]);
     let ends = |item: &Item| item.get("requiredForCompletion").is_some_and(Item::is_true);
     let required = all.first().is_some_and(ends);
-    let (mut texts, mut is_partial) = (Vec::new(), false);
+    let (mut texts, mut metrics, mut is_partial) = (Vec::new(), Vec::new(), false);
     for item in all {
         let Outcome { text, is_partial: partly, templates } = analysis::one(item, context, &draft.templates, ledger);
         let has_metric =
@@ -94,6 +103,7 @@ fn analyses(item: &Item, draft: &mut Draft, context: Context<'_>, ledger: &mut L
             Some(text) if !clashes => {
                 let end = if required { ", requiredForCompletion: true }" } else { " }" };
                 texts.push(text.strip_suffix(" }").map_or_else(|| text.clone(), |text| format!("{text}{end}")));
+                metrics.extend(templates.iter().flat_map(TemplateDraft::metric_names).map(str::to_owned));
                 keep(templates, draft);
                 is_partial |= partly || ends(item) != required;
             }
@@ -103,5 +113,5 @@ fn analyses(item: &Item, draft: &mut Draft, context: Context<'_>, ledger: &mut L
             }
         }
     }
-    (texts, is_partial)
+    (texts, metrics, is_partial)
 }

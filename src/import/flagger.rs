@@ -29,7 +29,8 @@ pub(super) const IMPORTER: Importer = Importer {
 const PODS: &str = "Serin starts and scales no pods; whoever runs them keeps this";
 const ROUTER: &str = "Serin is the router itself; no mesh or ingress is told";
 
-const READY: &str = "write `versions.<name>.health`: one endpoint that is well is enough for weight to rise";
+const READY: &str =
+    "write `versions.<name>.health`, and `minHealthy` for more than one endpoint that must be well for weight to rise";
 
 const REASONS: &[(&str, &str, &str)] = &[
     ("Canary", "spec.provider", ROUTER),

@@ -1,6 +1,6 @@
 //! Where services stand, on one screen: a head in words, and a tree of versions, steps and checks with their numbers.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use super::{
     endpoints::endpoints,
@@ -10,6 +10,10 @@ use super::{
     table::{Cell, render},
 };
 use crate::engine::{
+    analysis::{
+        ask::RunKind,
+        record::{MetricRecord, RunRecord},
+    },
     names::Role,
     time::Timestamp,
     view::{CheckView, PhaseView, RolloutView, ServiceView, Unit, Verdict, VersionView, Waiting},
@@ -60,6 +64,9 @@ pub fn status(
         }
         if !rollout.checks.is_empty() {
             line("Stops if", &rollout.checks.iter().map(short_check).collect::<Vec<_>>().join(", "));
+        }
+        for metric in beside(service) {
+            line("Analysis", &metric);
         }
         for route in routes(service, rollout) {
             line("In force", &route);
@@ -194,6 +201,19 @@ pub fn routes(service: &ServiceView, rollout: &RolloutView) -> Vec<String> {
         format!("mirror route {name}: of the requests that meet it and go to {stable}, {share} are copied to {canary}")
     });
     by_header.chain(mirrors).collect()
+}
+
+/// The analysis beside the steps, a sentence for each metric: its latest value, and what its condition said of it.
+pub(super) fn beside(service: &ServiceView) -> Vec<String> {
+    let is_beside = |run: &&Arc<RunRecord>| run.kind == RunKind::Background && run.completed.is_none();
+    let metrics = service.analysis_runs.iter().filter(is_beside).flat_map(|run| &run.metrics);
+    let sentence = |metric: &MetricRecord| {
+        let dry = if metric.dry_run { " (dry run)" } else { "" };
+        let Some(last) = metric.measurements.last() else { return format!("{}: not measured yet{dry}", metric.name) };
+        let value = if last.value.is_empty() { String::new() } else { format!("{}: ", last.value) };
+        format!("{}: {value}{}, {}{dry}", metric.name, last.verdict.as_str(), last.why)
+    };
+    metrics.map(sentence).collect()
 }
 
 /// A check's value or limit in its unit.

@@ -7,7 +7,9 @@ use super::{
     endpoints::endpoint_items,
     event::{bad, cause, shares},
     quantity::{counted, duration, latency, limit, number, quantile, share},
-    status::{amount, awaited, bound, check_name, evidence, routes, step_named, step_words, version, whole_percent},
+    status::{
+        amount, awaited, beside, bound, check_name, evidence, routes, step_named, step_words, version, whole_percent,
+    },
     style::{Mark, Style, Tone},
 };
 use crate::engine::{
@@ -93,6 +95,7 @@ fn progressing(service: &ServiceView, rollout: &RolloutView, style: Style) -> Ve
     }
     lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
+    lines.extend(analysed_beside(service, style));
     lines.extend(rollout.forecast.map(|Forecast { error_rate, about }| {
         let (rate, about) = (share(error_rate), duration(about));
         format!("At this traffic a canary with {rate} errors would be stopped in about {about}.")
@@ -119,6 +122,7 @@ fn paused(service: &ServiceView, rollout: &RolloutView, because: Option<Because<
     }
     lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
+    lines.extend(analysed_beside(service, style));
     lines.extend(measured(service));
     lines.extend(endpoint_items(service, style));
     lines.push("It goes nowhere by itself. To go on:".to_owned());
@@ -211,6 +215,13 @@ fn in_force(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<S
     let routes = routes(service, rollout);
     let head = (!routes.is_empty()).then(|| "Routes of earlier steps are in force:".to_owned());
     head.into_iter().chain(routes.iter().map(|route| item(style, Mark::Good, route))).collect()
+}
+
+/// The analysis that goes on beside the steps.
+fn analysed_beside(service: &ServiceView, style: Style) -> Vec<String> {
+    let metrics = beside(service);
+    let head = (!metrics.is_empty()).then(|| "And if the analysis beside the steps fails:".to_owned());
+    head.into_iter().chain(metrics.iter().map(|metric| item(style, Mark::Awaited, metric))).collect()
 }
 
 fn checks(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<String> {

@@ -20,6 +20,7 @@ use serin::engine::{
     plan::{BackgroundAnalysis, Guard, OnFailure, ServicePlan, Step},
     weight::Weight,
 };
+use serin::words::{self, ConfigNote, Style};
 
 use crate::world::{Dice, Traffic, World, hold, plan, version, weight, wish};
 
@@ -43,6 +44,7 @@ fn metric(name: &str, success: &str, failure: &str) -> MetricPlan {
         inconclusive_limit: 0,
         consecutive_error_limit: 4,
         consecutive_success_limit: 0,
+        consecutive_failure_limit: None,
         dry_run: false,
         retention: 10,
         provider: Provider::Serin { version: Arm::Canary, window: secs(2) },
@@ -257,6 +259,32 @@ fn good_runs_do_not_push_bad_ones_out_of_the_record() {
         runs(&world).iter().filter(|run| run.completed.is_some()).map(|run| run.phase).collect();
     let good = ended.iter().filter(|phase| **phase == AnalysisPhase::Successful).count();
     assert_eq!((good, ended.contains(&AnalysisPhase::Terminated)), (5, true), "{ended:?}");
+}
+
+/// Who asks why a rollout stands where it stands is told what is measured, and against which limit, in a step and beside it.
+#[test]
+fn status_and_why_tell_the_values_and_limits_of_analyses() {
+    let quiet = |name: &str| MetricPlan { failure_limit: Some(3), ..metric(name, "result.errorRate < 0.01", "") };
+    let mut world = World::new(beside(vec![weight("5%"), times(90, quiet("in-step")), hold(600)], quiet("beside"), 0));
+    world.run(secs(5), BAD, &mut Dice::new(41));
+    let service = world.engine.view(world.now).services.remove(0);
+    let config = ConfigNote { path: "serin.yaml", loaded: world.now, error: None, needs_restart: &[] };
+    let texts = [
+        words::why(world.now, &service, None, Style::PLAIN).join("\n"),
+        words::status(world.now, &service, None, config, Style::PLAIN),
+    ];
+    for text in texts {
+        for name in ["in-step", "beside"] {
+            let line = text
+                .lines()
+                .find(|line| line.contains(&format!("{name}: ")))
+                .unwrap_or_else(|| panic!("{name} in {text}"));
+            for part in ["result.errorRate = ", "Failed, successCondition `result.errorRate < 0.01` is false"] {
+                assert!(line.contains(part), "{part} in {line}");
+            }
+        }
+        assert!(text.contains("failed (allowed 3)"), "{text}");
+    }
 }
 
 #[test]

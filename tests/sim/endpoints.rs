@@ -94,6 +94,25 @@ fn weight_does_not_rise_to_a_canary_that_is_not_ready_and_a_person_may_say_so() 
 }
 
 #[test]
+fn weight_waits_for_as_much_of_the_canary_as_was_asked_for() {
+    let mut wanted = watched(vec![weight("5%"), hold(1), weight("50%"), hold(600)]);
+    wanted.strategy.policy.min_healthy = percent("75%");
+    let (mut world, mut dice) = (World::new(wanted), Dice::new(3));
+    sees(&mut world, &[("v1", 4, 4), ("v2", 2, 4)]);
+    world.run(secs(5), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), Weight::ZERO, "one that is well is not enough");
+    let waiting = world.engine.view(world.now).services[0].rollout.clone().unwrap().waiting;
+    let what = "75% of the endpoints of v2 to pass their health check; 2 of 4 did";
+    assert!(waiting.contains(&Waiting::Permit { what: what.into(), left: None }), "{waiting:?}");
+    sees(&mut world, &[("v1", 4, 4), ("v2", 3, 4)]);
+    world.tick(GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"));
+    sees(&mut world, &[("v1", 4, 4), ("v2", 2, 4)]);
+    world.run(secs(30), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), percent("5%"), "it keeps what it has, and rises no further");
+}
+
+#[test]
 fn a_dead_canary_is_promoted_by_nobody_but_a_person() {
     let (mut world, mut dice) = (World::new(watched(vec![weight("50%"), hold(1)])), Dice::new(2));
     sees(&mut world, &[("v1", 1, 1), ("v2", 1, 1)]);

@@ -49,6 +49,7 @@ fn judge(limit: &str) -> Vec<Template> {
         inconclusive_limit: 0,
         consecutive_error_limit: 4,
         consecutive_success_limit: 0,
+        consecutive_failure_limit: None,
         dry_run: false,
         retention: 10,
         provider: Provider::Serin { version: Measured::Named(version("v3")), window: Duration::from_secs(10) },
@@ -138,6 +139,18 @@ fn what_fails_in_it_aborts_the_rollout_and_what_passes_lets_it_go_on() {
     (0..30).for_each(|_| tick(&mut world, 2));
     assert!(matches!(world.phase(), PhaseMemory::Degraded { .. }), "{:?}", world.phase());
     let mut world = World::new(plan(steps("0.5")));
+    (0..300).for_each(|_| tick(&mut world, 2));
+    assert_eq!(weights(&world), ["50%", "50%", "0%"]);
+}
+
+#[test]
+fn what_is_dry_in_an_experiment_decides_nothing() {
+    let mut analyses = judge("0.1");
+    analyses[0].metrics[0].dry_run = true;
+    let mut world = World::new(plan(vec![weight("5%"), beside("5%", analyses), weight("50%"), hold(600)]));
+    (0..60).for_each(|_| tick(&mut world, 2));
+    let record = world.engine.view(world.now).services[0].analysis_runs[0].clone();
+    assert!(record.metrics[0].dry_run && record.metrics[0].tally.failed > 0, "it is measured: {record:?}");
     (0..300).for_each(|_| tick(&mut world, 2));
     assert_eq!(weights(&world), ["50%", "50%", "0%"]);
 }

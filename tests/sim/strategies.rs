@@ -164,6 +164,22 @@ fn what_serves_no_longer_is_told_once_its_delay_is_over() {
 }
 
 #[test]
+fn an_aborted_canary_may_be_stopped_after_a_delay_of_its_own_or_never() {
+    for (delay, told_after) in [(Some(5), Some(6)), (Some(120), None), (None, None)] {
+        let mut wanted = plan(vec![weight("5%"), hold(60)]);
+        wanted.strategy.policy.abort_scale_down_delay = delay.map(secs);
+        let (mut world, mut dice) = (World::new(wanted), Dice::new(16));
+        world.order(Verb::Abort).unwrap();
+        world.run(secs(4), GOOD, &mut dice);
+        assert_eq!(world.last(EventKind::ScaleDown), None, "{delay:?}");
+        world.crash(secs(0));
+        world.run(secs(told_after.unwrap_or(90)), GOOD, &mut dice);
+        let told = world.last(EventKind::ScaleDown).and_then(|event| event.canary.clone());
+        assert_eq!(told, told_after.map(|_| version("v2")), "{delay:?}");
+    }
+}
+
+#[test]
 fn a_version_that_serves_again_is_not_told_to_be_stopped() {
     let mut world = World::new(plan(vec![weight("5%"), hold(600)]));
     let mut dice = Dice::new(8);

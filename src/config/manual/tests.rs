@@ -80,6 +80,7 @@ fn fields_are_found_by_name_and_by_path() {
     let paths = |question: &str| match find(question) {
         Found::Fields(found) => found.iter().map(super::Entry::path).collect(),
         Found::Later(path) => vec![format!("later in {path}")],
+        Found::Foreign(advice) => vec![advice.to_owned()],
         Found::Near(name) => vec![format!("near {name}")],
         Found::Nothing => Vec::new(),
     };
@@ -93,6 +94,8 @@ fn fields_are_found_by_name_and_by_path() {
     assert_eq!(paths("services.web.versions.v1.http"), ["services.<name>.versions.<name>.http"]);
     assert!(paths("window").len() > 2);
     assert_eq!(paths("fleet"), ["later in "]);
+    assert!(paths("trafficRouting")[0].contains("router itself") && paths("spec")[0].contains("serin import"));
+    assert_eq!(paths("template"), ["near templates"]);
     assert_eq!(paths("setWieght"), ["near setWeight"]);
     assert_eq!(paths("qqqqqqqqq"), [""; 0]);
     let Found::Fields(found) = find("strategy.canary") else { panic!("the field") };

@@ -93,6 +93,7 @@ fn metric<'a>(at: &At<'a>, place: Place<'_>, report: &mut Report) -> Option<Metr
             inconclusive_limit: limits.inconclusive,
             consecutive_error_limit: limits.consecutive_errors,
             consecutive_success_limit: limits.consecutive_successes,
+            consecutive_failure_limit: limits.consecutive_failures,
             dry_run: false,
             retention: RETENTION,
             provider,
@@ -106,13 +107,18 @@ struct Limits {
     inconclusive: u32,
     consecutive_errors: u32,
     consecutive_successes: u32,
+    consecutive_failures: Option<u32>,
 }
 
 fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
     let count_at = metric.get("count");
     let count = count_at.as_ref().map_or(Some(None), |at| count(at, report).map(Some));
+    let row_at = metric.get("consecutiveFailureLimit");
+    let row = row_at.as_ref().map_or(Some(None), |at| limit(at, report).map(Some));
     let failure_at = metric.get("failureLimit");
     let failure = match &failure_at {
+        // Who says how many in a row are too many does not mean that one is.
+        None if row_at.is_some() => Some(None),
         None => Some(Some(0)),
         Some(at) if is_off(at) => Some(None),
         Some(at) => limit(at, report).map(Some),
@@ -133,17 +139,19 @@ fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
         (Some(None), None) => Some(1),
         (count, _) => count.flatten(),
     };
-    if let (Some(None), Some(0), Some(at)) = (failure, successes, &failure_at) {
+    if let (Some(None), Some(None), Some(0), Some(at)) = (failure, row, successes, &failure_at) {
         report.error(Code::BadValue, &at.span(), "with `failureLimit: -1` this metric can never fail").help(
             "where failures alone never decide, say how many successes in a row do: `consecutiveSuccessLimit: 3`",
         );
     }
-    if let (Some(measured), Some(Some(failure)), Some(at)) = (measured, failure, &failure_at)
-        && failure >= measured
-    {
-        report
-            .error(Code::BadValue, &at.span(), format!("with `failureLimit: {failure}` this metric can never fail"))
-            .help(format!("it fails at one failure more than the limit, and there {}", measurements(measured)));
+    for (limit, at) in [(failure, &failure_at), (row, &row_at)] {
+        if let (Some(measured), Some(Some(limit)), Some(at)) = (measured, limit, at)
+            && limit >= measured
+        {
+            report
+                .error(Code::BadValue, &at.span(), format!("with `{}: {limit}` this metric can never fail", at.name))
+                .help(format!("it fails at one failure more than the limit, and there {}", measurements(measured)));
+        }
     }
     if let (Some(measured), Some(successes), Some(at)) = (measured, successes, &successes_at)
         && successes > measured
@@ -158,6 +166,7 @@ fn limits(metric: &Fields<'_>, report: &mut Report) -> Option<Limits> {
         inconclusive: inconclusive?,
         consecutive_errors: errors?,
         consecutive_successes: successes?,
+        consecutive_failures: row?,
     })
 }
 

@@ -25,6 +25,7 @@ pub(super) struct Metric {
     args: Arc<[(String, Text)]>,
     phase: AnalysisPhase,
     tally: Tally,
+    failures_in_a_row: u32,
     /// From the run's start to the first measurement, beside the plan's delay.
     head_start: Duration,
     latest: Option<Latest>,
@@ -62,6 +63,7 @@ impl Metric {
             args,
             phase: AnalysisPhase::Pending,
             tally: Tally::default(),
+            failures_in_a_row: 0,
             head_start: Duration::ZERO,
             latest: None,
             asking: None,
@@ -202,8 +204,11 @@ impl Metric {
         }
         let value = if last.value.is_empty() { "" } else { &format!(" {}", last.value) };
         let phase = if self.phase.is_over() { format!("{}: ", self.phase.as_str()) } else { String::new() };
-        let why = if last.verdict == Verdict::Error { format!(", {}", last.why) } else { String::new() };
-        format!("{phase}{measured}, last{value}: {}{why}{dry}", last.verdict.as_str())
+        let failed = match self.plan.failure_limit {
+            Some(limit) if self.tally.failed > 0 => format!(", {} failed (allowed {limit})", self.tally.failed),
+            _ => String::new(),
+        };
+        format!("{phase}{measured}{failed}, last{value}: {}, {}{dry}", last.verdict.as_str(), last.why)
     }
 
     fn judge(&mut self, asking: Asking, reply: &Result<Reply, String>, now: Timestamp, facts: Facts<'_>) {
@@ -214,6 +219,12 @@ impl Metric {
     fn count(&mut self, due: Timestamp, measurement: Measurement) {
         self.latest = Some(schedule::taken(&self.plan, due, measurement.finished, measurement.verdict));
         self.tally.add(measurement.verdict);
+        self.failures_in_a_row = match measurement.verdict {
+            Verdict::Failed => self.failures_in_a_row.saturating_add(1),
+            // Nothing was seen, so nothing was interrupted.
+            Verdict::NoData => self.failures_in_a_row,
+            Verdict::Successful | Verdict::Inconclusive | Verdict::Error => 0,
+        };
         self.waiting_since = match measurement.verdict {
             Verdict::NoData => self.waiting_since.or(Some(measurement.finished)),
             _ => None,
@@ -253,17 +264,22 @@ impl Metric {
             let why = format!("failed measurements: {}, allowed {limit}", tally.failed);
             return Some((AnalysisPhase::Failed, why));
         }
+        if let Some(limit) = plan.consecutive_failure_limit.filter(|limit| self.failures_in_a_row > *limit) {
+            let why = format!("failures in a row: {}, allowed {limit}", self.failures_in_a_row);
+            return Some((AnalysisPhase::Failed, why));
+        }
         let streak = plan.consecutive_success_limit;
         if streak > 0 && tally.consecutive_success >= streak {
             return Some((AnalysisPhase::Successful, format!("{streak} successes in a row")));
         }
         let wanted = self.wanted().filter(|wanted| tally.count >= *wanted)?;
         let never = || format!("{wanted} measured, but never {streak} successes in a row");
-        Some(match (streak, plan.failure_limit) {
+        let may_fail = plan.failure_limit.or(plan.consecutive_failure_limit).is_some();
+        Some(match (streak, may_fail) {
             (0, _) => (AnalysisPhase::Successful, format!("{wanted} measured within limits")),
             // Where failures alone never decide, only the streak can make it good.
-            (_, None) => (AnalysisPhase::Failed, never()),
-            (_, Some(_)) => (AnalysisPhase::Inconclusive, never()),
+            (_, false) => (AnalysisPhase::Failed, never()),
+            (_, true) => (AnalysisPhase::Inconclusive, never()),
         })
     }
 }

@@ -213,8 +213,8 @@ impl AnalysisRun {
         Some((metric.name().to_owned(), metric.message().to_owned()))
     }
 
-    /// Each metric with where it stands, in words, e.g. `2 of 3 measured, last result.p95 = 184.0 ms: Successful` or
-    /// `0 of 3 measured, waiting: no canary requests yet`.
+    /// Each metric with where it stands, in words, e.g. `2 of 3 measured, last result.p95 = 184.0 ms: Successful,` with the
+    /// condition that judged it, or `0 of 3 measured, waiting: no canary requests yet`.
     #[must_use]
     pub fn progress(&self) -> Vec<(String, String)> {
         self.metrics.iter().map(|metric| (metric.name().to_owned(), metric.progress())).collect()

@@ -36,6 +36,8 @@ pub struct MetricPlan {
     pub failure: Option<Condition>,
     /// Failed when more failures than this; none: failures alone never decide.
     pub failure_limit: Option<u32>,
+    /// Failed when more failures in a row than this; none: a row is no matter.
+    pub consecutive_failure_limit: Option<u32>,
     /// Inconclusive when more inconclusive ones than this.
     pub inconclusive_limit: u32,
     /// Error when more errors in a row than this.

@@ -10,6 +10,7 @@ use crate::engine::{
     plan::VersionPlan,
     samples::EndpointSamples,
     time::Timestamp,
+    weight::Weight,
 };
 
 impl Service {
@@ -49,10 +50,23 @@ impl Service {
         self.health_of(&plan.name).map_or(InUse::All, |health| health.in_use(&plan.upstream, role))
     }
 
-    /// Whether an endpoint of a version has passed its health check, if the version has one.
+    /// Whether as many endpoints of a version have passed their health check as `minHealthy` wants, and one in any case, if the
+    /// version has such a check.
     pub(super) fn is_ready(&self, version: &VersionName) -> bool {
         let Some(plan) = self.plan.version(version).filter(|plan| plan.upstream.health.is_some()) else { return true };
-        self.health_of(version).is_some_and(|health| health.is_ready(&plan.upstream))
+        let (proven, all) = self.health_of(version).map_or((0, 0), |health| health.proven(&plan.upstream));
+        proven > 0 && is_share(proven, all, self.plan.strategy.policy.min_healthy)
+    }
+
+    /// What a version that is not ready waits for.
+    pub(super) fn unready_words(&self, version: &VersionName) -> String {
+        let wanted = self.plan.strategy.policy.min_healthy;
+        let known = self.health_of(version).zip(self.plan.version(version));
+        let (proven, all) = known.map_or((0, 0), |(health, plan)| health.proven(&plan.upstream));
+        if proven == 0 {
+            return format!("an endpoint of {version} to pass its health check");
+        }
+        format!("{wanted} of the endpoints of {version} to pass their health check; {proven} of {all} did")
     }
 
     /// How many of a version's endpoints are not known to be bad, and how many are known at all.
@@ -65,7 +79,7 @@ impl Service {
     pub(super) fn has_capacity(&self) -> bool {
         let Some(guard) = &self.plan.strategy.policy.capacity_guard else { return true };
         let (fit, all) = self.fit(&self.standing.stable.version);
-        fit as u64 * 1_000_000 >= all as u64 * u64::from(guard.min_healthy.ppm())
+        is_share(fit, all, guard.min_healthy)
     }
 
     /// When an endpoint comes back by time alone.
@@ -82,4 +96,8 @@ impl Service {
     fn health_of(&self, version: &VersionName) -> Option<&Health> {
         self.health.iter().find(|(name, _)| name == version).map(|(_, health)| health)
     }
+}
+
+fn is_share(part: usize, all: usize, wanted: Weight) -> bool {
+    part as u64 * 1_000_000 >= all as u64 * u64::from(wanted.ppm())
 }

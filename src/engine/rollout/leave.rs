@@ -33,7 +33,7 @@ impl Service {
         self.traffic.forget_strata();
         self.traffic.cut(log.now, log.generation, self.canary_weight());
         if ramp.is_none() {
-            self.leaves(about.clone(), log.now);
+            self.leaves_aborted(about.clone(), log.now);
         }
         self.note(EventKind::Aborted, cause, Some(about), log);
     }
@@ -46,11 +46,18 @@ impl Service {
         }
     }
 
-    /// A version serves no longer from now on.
+    /// What was stable serves no longer from now on.
     pub(super) fn leaves(&mut self, version: VersionName, now: Timestamp) {
         self.stays(&version);
         let at = now + self.plan.strategy.policy.scale_down_delay;
         self.standing.leaving.push((version, at));
+    }
+
+    /// Nor does a canary that was given up, which may have to stay for a look at it.
+    fn leaves_aborted(&mut self, version: VersionName, now: Timestamp) {
+        self.stays(&version);
+        let delay = self.plan.strategy.policy.abort_scale_down_delay;
+        self.standing.leaving.extend(delay.map(|delay| (version, now + delay)));
     }
 
     /// A version serves again, or may have to: nobody may stop it.
@@ -92,7 +99,7 @@ impl Service {
         }
         self.traffic.cut(log.now, log.generation, weight);
         if weight == Weight::ZERO {
-            self.leaves(version.clone(), log.now);
+            self.leaves_aborted(version.clone(), log.now);
             self.note(EventKind::WeightChanged, Cause::Plan, Some(version), log);
         }
     }

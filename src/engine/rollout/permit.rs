@@ -44,8 +44,8 @@ impl Service {
         let policy = &self.plan.strategy.policy;
         if policy.may_rise(now) {
             let canary = &rollout.target.version;
-            let what = format!("an endpoint of {canary} to pass its health check");
-            return (!self.is_ready(canary)).then_some(Waiting::Permit { what, left: None });
+            let what = || self.unready_words(canary);
+            return (!self.is_ready(canary)).then(|| Waiting::Permit { what: what(), left: None });
         }
         let opens = policy.opens(now);
         let when = opens.map_or_else(|| "which never comes".to_owned(), |opens| opens.to_string());

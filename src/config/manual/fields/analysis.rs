@@ -44,6 +44,9 @@ fields! {
             "How many measurements are taken";
         failureLimit [Word(&["-1"]), Whole(0, 1_000_000)] = "0", eg "2":
             "So many failed measurements are still fine; one more fails the metric. With -1 failures alone never decide";
+        consecutiveFailureLimit [Whole(0, 1_000_000)] = "none", eg "0":
+            "So many failed measurements in a row are still fine; one more fails the metric. With it `failureLimit` counts only where it is "
+            "written";
         inconclusiveLimit [Whole(0, 1_000_000)] = "0", eg "0":
             "So many inconclusive measurements are still fine";
         consecutiveErrorLimit [Whole(0, 1_000_000)] = "4", eg "4":

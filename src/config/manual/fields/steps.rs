@@ -35,6 +35,8 @@ fields! {
         analyses [List(&[Map("services.<name>.strategy.canary.steps[].experiment.analyses[]")])] = "none",
             eg "[{ name: compare, templateName: latency, args: [{ name: limit, value: 500 }] }]":
             "What is judged meanwhile; Failed and Error abort the rollout, Inconclusive pauses it";
+        dryRun [List(&[Map("analysisTemplates.<name>.dryRun[]")])] = "none", eg "[{ metricName: \"*\" }]":
+            "Metrics of the analyses that are measured and shown, but decide nothing";
     }
     "services.<name>.strategy.canary.steps[].experiment.templates[]" {
         name [Name] = REQUIRED, eg "baseline":

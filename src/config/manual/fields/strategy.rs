@@ -30,6 +30,8 @@ fields! {
             "Runs after the switch; if it fails, everything goes back to the old version";
         scaleDownDelaySeconds [Whole(0, 604_800)] = "30", eg "30":
             "After the promotion or an abort: when the version that serves no longer may be stopped";
+        abortScaleDownDelaySeconds [Whole(0, 604_800)] = "as `scaleDownDelaySeconds`", eg "600":
+            "After an abort: when the version that was given up may be stopped; 0 is never, so that somebody can look at it";
     }
     "services.<name>.strategy.canary.bake" {
         duration [Duration] = REQUIRED, eg "10m":
@@ -45,6 +47,8 @@ fields! {
             eg "{ minHealthy: 50%, deadline: 10s }":
             "An abort waits, but not for long, until enough of stable's addresses are well to take the traffic: they may "
             "have been scaled down. Asked for again, an abort is at once";
+        scaleDownDelay [Duration, Word(&["never"])] = "as `strategy.canary.scaleDownDelay`", eg "10m":
+            "After an abort: when `scaleDown` is told, and the canary may be stopped; `never` keeps it for a look at it";
     }
     "services.<name>.strategy.canary.abort.capacityGuard" {
         minHealthy [Share] = "50%", eg "50%":
@@ -91,6 +95,8 @@ fields! {
             "How long WebSockets, other upgraded connections, event streams and gRPC calls of a version go on after an abort or a promotion took its part away";
         scaleDownDelay [Duration] = "30s", eg "30s":
             "After a promotion or an abort: when `scaleDown` is told, and the version that serves no longer may be stopped";
+        minHealthy [Share] = "one of them", eg "50%":
+            "Weight rises only once this share of the canary's addresses passed their health check (`versions.<name>.health`)";
         rollbackWindow [Whole(0, 16)] = "3", eg "3":
             "To how many earlier stable versions `serin undo` goes back at once; to older ones it is an ordinary rollout";
         windows [List(&[Map("services.<name>.strategy.canary.windows[]")])] = "always",

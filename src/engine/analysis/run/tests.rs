@@ -37,6 +37,7 @@ fn lettered(name: &str) -> MetricPlan {
         inconclusive_limit: 0,
         consecutive_error_limit: 4,
         consecutive_success_limit: 0,
+        consecutive_failure_limit: None,
         dry_run: false,
         retention: RETENTION,
         provider: Provider::Serin { version: named(name), window: seconds(60) },
@@ -178,6 +179,33 @@ fn one_metric_is_judged_as_in_table_m() {
 }
 
 #[test]
+fn failures_in_a_row_are_counted_apart() {
+    use AnalysisPhase::{Failed, Successful};
+    for (id, count, limit, sequence, phase, measured) in [
+        ("three failures in a row", None, 2, "F F S F F F", Failed, 6),
+        ("no data breaks no row of failures, and errors do", None, 1, "F E F N F", Failed, 5),
+        ("many failures, but few in a row", Some(6), 1, "F S F S F F", Failed, 6),
+        ("few in a row to the end", Some(5), 1, "F S F S F", Successful, 5),
+    ] {
+        let plan = MetricPlan {
+            interval: Some(seconds(60)),
+            count,
+            failure_limit: None,
+            consecutive_failure_limit: Some(limit),
+            ..lettered("m")
+        };
+        let played = play(&[(plan, sequence)]);
+        assert_eq!((played.run.phase(), played.taken["m"]), (phase, measured), "{id}");
+        let why = played.run.deciding().map_or_else(String::new, |(_, why)| why);
+        assert_eq!(
+            why.contains(&format!("failures in a row: {}, allowed {limit}", limit + 1)),
+            phase == Failed,
+            "{id}: {why}"
+        );
+    }
+}
+
+#[test]
 fn several_metrics_are_judged_as_in_table_r() {
     use AnalysisPhase::{Error, Failed, Inconclusive, Successful};
     let metric = |name: &str, interval: Option<u64>, count: Option<u32>, delay: u64| {
@@ -222,7 +250,8 @@ fn several_metrics_are_judged_as_in_table_r() {
     let ended = play(&[(metric("a", Some(60), None, 0), "S S F"), (metric("b", Some(60), None, 0), "S S S")]);
     assert_eq!(
         ended.run.progress()[1].1,
-        "Terminated: 3 measured, last result.errors = 0, result.errorRate = 0.00 %: Successful"
+        "Terminated: 3 measured, last result.errors = 0, result.errorRate = 0.00 %: Successful, \
+         successCondition `result.errors == 7 ? asInt('x') == 1 : result.errorRate <= 0.1` is true"
     );
 }
 
@@ -332,7 +361,8 @@ fn what_is_kept_and_told_is_bounded_and_says_what_it_waits_for() {
     assert_eq!(run.measurements().next().unwrap().1.len(), RETENTION);
     assert_eq!(
         run.progress()[0].1,
-        "49 of 100 measured, last result.errors = 0, result.errorRate = 0.00 %: Successful"
+        "49 of 100 measured, last result.errors = 0, result.errorRate = 0.00 %: Successful, \
+         successCondition `result.errors == 7 ? asInt('x') == 1 : result.errorRate <= 0.1` is true"
     );
 }
 
