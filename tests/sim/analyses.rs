@@ -57,7 +57,7 @@ pub fn judge() -> MetricPlan {
 }
 
 /// Neither good nor bad at 40 % errors.
-fn undecided() -> MetricPlan {
+pub fn undecided() -> MetricPlan {
     metric("rate", "result.errorRate < 0.01", "result.errorRate > 0.9")
 }
 
@@ -102,7 +102,7 @@ fn step(world: &World) -> usize {
 }
 
 /// Answers all questions that wait.
-fn answer(world: &mut World, reply: &Result<Reply, String>) -> usize {
+pub fn answer(world: &mut World, reply: &Result<Reply, String>) -> usize {
     let questions = std::mem::take(&mut world.questions);
     for question in &questions {
         world.apply(Input::Answered(question.ticket.clone(), reply.clone())).unwrap();

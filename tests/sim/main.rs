@@ -8,6 +8,7 @@ mod endpoints;
 mod experiments;
 mod faults;
 mod gates;
+mod pains;
 mod polling;
 mod rollouts;
 mod statistics;

@@ -175,6 +175,21 @@ fn clients_move_only_the_way_the_weight_moves() {
     assert!(ten.len().abs_diff(10_000) <= 380, "{}", ten.len());
 }
 
+/// Ten thousand clients come back twenty times, a tenth of them each time as somebody new.
+#[test]
+fn returning_clients_keep_the_share_and_do_not_gather_on_the_canary() {
+    let service = service(100_000);
+    let key = service.sticky.clone().unwrap().key;
+    let mut ids: Vec<u64> = (0..10_000).collect();
+    for round in 1..=20_u64 {
+        let forgetful = ids.iter_mut().enumerate().filter(|(at, _)| *at as u64 % 10 == round % 10);
+        forgetful.for_each(|(_, id)| *id += 10_000);
+        let on_canary = ids.iter().filter(|id| service.split.version_of(key.bucket(StickyId(**id))) == 1).count();
+        // Four standard deviations of 10,000 at 10 % are 120.
+        assert!(on_canary.abs_diff(1_000) <= 120, "round {round}: {on_canary}");
+    }
+}
+
 #[test]
 fn another_rollout_begins_with_other_clients() {
     let first = |target: &str| {

@@ -1,5 +1,5 @@
 //! Clients who ask for a version, and clients who are kept on one, by cookie and over real sockets: rows T25,
-//! T26, T34, T41, I-02 and I-15.
+//! T26, T34, T41, I-02, I-15, P11 and P32.
 
 use std::net::SocketAddr;
 
@@ -111,6 +111,31 @@ async fn a_cookie_with_a_life_says_how_long_in_seconds() {
         let (_, attributes) = cookie.split_once("; ").unwrap();
         // `Max-Age` alone: where both are there it is what counts (RFC 6265 5.3), and it needs no clock that is right.
         assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=259200");
+    }
+}
+
+#[tokio::test]
+async fn who_is_known_on_one_path_is_known_on_the_next_and_an_abort_frees_everybody() {
+    let (mut rig, _stable, _canary) = rig("{ sticky: { by: cookie } }", 500_000).await;
+    let head = |path: &str, fields: &str| {
+        format!("GET {path} HTTP/1.1\r\nhost: t.example\r\n{fields}connection: close\r\n\r\n")
+    };
+    let mut clients = Vec::new();
+    for path in PATHS.repeat(20) {
+        let first = rig.exchange(&head("/a/login", path)).await;
+        let cookie = values(&first, "set-cookie")[0];
+        assert!(cookie.contains("; Path=/;"), "{cookie}");
+        let known = format!("cookie: {}\r\n{path}", cookie.split(';').next().unwrap());
+        let next = rig.exchange(&head("/b/next", &known)).await;
+        assert!(next.ends_with(&first[first.len() - 2..]), "{first}\n{next}");
+        assert!(values(&next, "set-cookie").is_empty(), "it is known: {next}");
+        clients.push((known, first[first.len() - 2..].to_owned()));
+    }
+    assert!(["v1", "v2"].iter().all(|version| clients.iter().any(|(_, on)| on == version)), "{clients:?}");
+    rig.publish(|service| weigh(service, 0));
+    for (known, _) in &clients {
+        let after = rig.exchange(&head("/a/login", known)).await;
+        assert!(after.ends_with("v1"), "{after}");
     }
 }
 
