@@ -1,6 +1,6 @@
 //! `serin report`: one rollout from start to end, for a ticket or a pull request.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::{
     output::{self, Trouble},
 };
 use crate::{
-    api::{Document, Event, ServiceStatus},
+    api::{Cause, Document, Event, ServiceStatus},
     engine::{event::EventKind, time::Timestamp},
     words::{self, Mark, Style},
 };
@@ -52,6 +52,8 @@ struct Report {
     ended: Option<String>,
     /// From the first event to the last, or to now while it runs.
     seconds: f64,
+    /// Of these it waited for a person.
+    paused_seconds: f64,
     /// Oldest first.
     events: Vec<Event>,
 }
@@ -89,6 +91,7 @@ fn report(service: String, events: Vec<Event>, wanted: Option<u64>, now: Timesta
         return Err(Trouble::new(Exit::Usage, message));
     };
     let ending = events.iter().rev().find(|event| outcome(event.kind) != "running");
+    let end = ending.map_or(now, |event| event.at);
     Ok(Report {
         service,
         revision,
@@ -96,9 +99,26 @@ fn report(service: String, events: Vec<Event>, wanted: Option<u64>, now: Timesta
         canary: first.canary.as_ref().map(ToString::to_string),
         started: first.at.to_string(),
         ended: ending.map(|event| event.at.to_string()),
-        seconds: ending.map_or(now, |event| event.at).since(first.at).as_secs_f64(),
+        seconds: end.since(first.at).as_secs_f64(),
+        paused_seconds: paused(&events, end).as_secs_f64(),
         events,
     })
+}
+
+/// How long it was paused until then.
+fn paused(events: &[Event], end: Timestamp) -> Duration {
+    let (mut all, mut since) = (Duration::ZERO, None);
+    for event in events.iter().filter(|event| event.kind.is_of_rollout() && event.at <= end) {
+        let waits = matches!(&event.cause, Cause::Person { verb, .. } if verb == "set-weight");
+        match event.kind {
+            EventKind::WeightChanged if !waits => all += since.take().map_or(Duration::ZERO, |at| event.at.since(at)),
+            EventKind::Paused | EventKind::WeightChanged => since = since.or(Some(event.at)),
+            // What happens during a pause without ending it.
+            EventKind::Reconfigured | EventKind::Terminated | EventKind::GatePassed | EventKind::ScaleDown => {}
+            _ => all += since.take().map_or(Duration::ZERO, |at| event.at.since(at)),
+        }
+    }
+    all + since.map_or(Duration::ZERO, |at| end.since(at))
 }
 
 const fn outcome(kind: EventKind) -> &'static str {
@@ -115,8 +135,12 @@ fn title(report: &Report) -> String {
     format!("{canary} of {}: {}", report.service, report.outcome)
 }
 
-fn took(report: &Report) -> String {
-    words::duration(std::time::Duration::from_secs_f64(report.seconds))
+/// How long, and how much of it is nobody's but a person's.
+fn took(report: &Report, so_far: &str) -> String {
+    let text = |seconds| words::duration(Duration::from_secs_f64(seconds));
+    let paused = Some(report.paused_seconds).filter(|seconds| *seconds > 0.0);
+    let paused = paused.map(|seconds| format!(", {} of it paused", text(seconds))).unwrap_or_default();
+    format!("{}{so_far}{paused}", text(report.seconds))
 }
 
 fn text(report: &Report, style: Style) -> String {
@@ -126,8 +150,8 @@ fn text(report: &Report, style: Style) -> String {
         _ => Mark::Bad,
     };
     let mut text = format!("{}\n", style.marked(mark, &title(report)));
-    let so_far = if report.outcome == "running" { "so far" } else { "in all" };
-    let _ = writeln!(text, "  revision {}, started {}, {} {so_far}\n", report.revision, report.started, took(report));
+    let so_far = if report.outcome == "running" { " so far" } else { " in all" };
+    let _ = writeln!(text, "  revision {}, started {}, {}\n", report.revision, report.started, took(report, so_far));
     for event in &report.events {
         let _ = writeln!(text, "  {}", history::line(event, style).trim_end());
     }
@@ -141,7 +165,7 @@ fn markdown(report: &Report) -> String {
         _ => "❌",
     };
     let mut text = format!("### {glyph} {}\n\n", in_a_cell(&title(report)));
-    let _ = writeln!(text, "Revision {}, started {}, took {}.\n", report.revision, report.started, took(report));
+    let _ = writeln!(text, "Revision {}, started {}, took {}.\n", report.revision, report.started, took(report, ""));
     text += "| when | canary's share | what happened |\n|---|---:|---|\n";
     for event in &report.events {
         let _ = writeln!(text, "| {} | {} | {} |", event.at, event.weight, in_a_cell(&event.message));
@@ -169,6 +193,52 @@ fn in_a_cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::{
+        names::{ServiceName, VersionName},
+        weight::Weight,
+    };
+
+    fn event(second: u64, kind: EventKind, verb: &str) -> Event {
+        let at = Timestamp::from_millis(1_700_000_000_000) + Duration::from_secs(second);
+        let cause = Cause::Person { verb: verb.to_owned(), actor: "ann".to_owned(), reason: String::new() };
+        Event {
+            sequence: second,
+            at,
+            at_millis: 0,
+            service: ServiceName::new("web").unwrap(),
+            revision: 1,
+            kind,
+            message: String::new(),
+            cause: if verb.is_empty() { Cause::Plan } else { cause },
+            stable: VersionName::new("v1").unwrap(),
+            canary: None,
+            weight_ppm: Weight::ZERO,
+            weight: String::new(),
+            weight_before_ppm: None,
+            step: None,
+        }
+    }
+
+    #[test]
+    fn time_that_a_person_took_is_told_apart() {
+        use EventKind::{Aborted, Paused, Reconfigured, Resumed, ScaleDown, Started, WeightChanged};
+        let events = [
+            event(0, Started, ""),
+            event(10, WeightChanged, ""),
+            event(20, Paused, "pause"),
+            event(25, Reconfigured, ""),
+            event(50, Resumed, "resume"),
+            event(60, WeightChanged, "set-weight"),
+            event(70, Resumed, "resume"),
+            event(100, Paused, ""),
+            event(160, Aborted, "abort"),
+            event(190, ScaleDown, ""),
+        ];
+        assert_eq!(paused(&events, events[8].at), Duration::from_secs(30 + 10 + 60));
+        assert_eq!(paused(&events[..8], events[7].at + Duration::from_secs(5)), Duration::from_secs(45), "it goes on");
+        let report = report("web".to_owned(), events.to_vec(), None, events[9].at).unwrap();
+        assert_eq!(took(&report, " in all"), "2m40s in all, 1m40s of it paused");
+    }
 
     #[test]
     fn what_people_wrote_is_no_markup() {

@@ -131,6 +131,7 @@ mod tests {
     use http::Method;
 
     use super::*;
+    use crate::engine::request::StringMatch;
 
     fn word(rule: &ForceRule, fields: &[(&'static str, &'static str)], client: Address) -> Option<String> {
         let mut headers = HeaderMap::new();
@@ -140,6 +141,32 @@ mod tests {
         let request =
             RequestView { method: &Method::GET, host: "", port: None, path: "/", query: "", headers: &headers, client };
         rule.word(&request).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_header_route_is_met_by_any_of_its_conditions_or_by_all_of_them() {
+        let condition = |name, value: &str| HeaderMatch {
+            name: HeaderName::from_static(name),
+            value: StringMatch::Prefix(value.to_owned()),
+        };
+        let route = |all| HeaderRoute {
+            name: "staff".into(),
+            matches: vec![condition("x-group", "st.ff"), condition("x-ring", "1")],
+            all,
+        };
+        for (fields, any, all) in [
+            (&[("x-group", "st.ff-a")][..], true, false),
+            (&[("x-group", "st.ff-a"), ("x-ring", "12")], true, true),
+            (&[("x-group", "staff"), ("x-ring", "2")], false, false),
+            (&[], false, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in fields {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            let met = [false, true].map(|all| route(all).is_met_by(&headers));
+            assert_eq!(met, [any, all], "{fields:?}");
+        }
     }
 
     #[test]
