@@ -123,14 +123,32 @@ const ADVICE: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Words that mean something else at other places.
+const THERE: [(&str, &str, &str); 4] = [
+    ("services.<name>.strategy.canary.steps[].experiment", "scaleDownDelaySeconds", PODS),
+    ("services.<name>", "interval", "each step is held for `hold`: `hold: 1m`"),
+    (
+        "services.<name>",
+        "analysis",
+        "templates that run beside the steps are in `strategy.canary.analysis`; Flagger's weights and interval are `steps` and `hold`",
+    ),
+    (
+        "services.<name>",
+        "metrics",
+        "limits are written `abortWhen: { errorRate: 1%, p99: 500ms }`; queries are metrics of `analysisTemplates`",
+    ),
+];
+
 /// What to do instead of a field of another tool that is unknown in the mapping of this path.
 pub fn advice(path: &str, field: &str) -> Option<&'static str> {
-    match field {
-        _ if path.is_empty() && TOP.contains(&field) => return Some(MANIFEST),
-        // Of an experiment it is about its pods, elsewhere about the old version.
-        "scaleDownDelaySeconds" if path.ends_with("experiment") => return Some(PODS),
-        _ => {}
+    if path.is_empty() && TOP.contains(&field) {
+        return Some(MANIFEST);
     }
+    let there = THERE.iter().find(|(at, name, _)| *at == path && *name == field).map(|(.., advice)| *advice);
+    there.or_else(|| anywhere(field))
+}
+
+fn anywhere(field: &str) -> Option<&'static str> {
     ADVICE.iter().find(|(names, _)| names.contains(&field)).map(|(_, advice)| *advice)
 }
 
