@@ -144,6 +144,11 @@ pub fn random_plan(dice: &mut Dice) -> ServicePlan {
         let (from, to) = if dice.chance(50) { (0, 22 * 60 + 14) } else { (22 * 60 + 14, 1440) };
         policy.windows = vec![RiseWindow { days: [true; 7], from, to, zone: TimeZone::UTC }];
     }
+    policy.abort_scale_down_delay = dice.chance(80).then(|| Duration::from_millis(dice.below(5_000)));
+    if dice.chance(10) {
+        let guard = &mut wanted.strategy.guard;
+        (guard.error_rate, guard.share_test, guard.consecutive_errors) = (None, None, 0);
+    }
     wanted
 }
 
