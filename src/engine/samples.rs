@@ -1,6 +1,6 @@
 //! Facts about traffic, as `measure` drains them: what was added since the last drain, never totals.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     endpoint::Instance,
@@ -64,6 +64,9 @@ pub struct SlotSamples {
     pub latency: LatencyCounts,
     /// The longest run of errors that any one worker has seen in this slot, since the slot began.
     pub longest_error_run: u64,
+    /// How long the slowest of its new failures took, rounded up by at most half; zero where none took longer than a
+    /// second.
+    pub slowest_failure: Duration,
 }
 
 /// Whose sticky requests failed: what a client that keeps failing amounts to is one failure, not many.

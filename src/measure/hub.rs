@@ -8,13 +8,14 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use super::{
     endpoints::{Endpoints, Known, Tally, TallyKey},
     fast_path::{FastPath, FastPathOutcome},
     refused::{Refused, RefusedReason},
-    slot::{Slot, SlotKey},
+    slot::{Slot, SlotKey, SlowFailures, slowest},
     totals::Totals,
     traces::Traces,
 };
@@ -297,7 +298,8 @@ struct Live {
 
 impl Live {
     fn new(slot: Arc<Slot>, is_outdated: bool) -> Self {
-        let seen = Seen { evidence: Default::default(), latency: Box::new([0; BUCKETS]), failed: 0 };
+        let latency = Box::new([0; BUCKETS]);
+        let seen = Seen { evidence: Default::default(), latency, failed: 0, slow: SlowFailures::default() };
         Self { slot, seen, configured: true, is_outdated }
     }
 }
@@ -307,6 +309,7 @@ struct Seen {
     evidence: [Counts; 2],
     latency: Box<[u64; BUCKETS]>,
     failed: u64,
+    slow: SlowFailures,
 }
 
 /// Differences, as they are merged over workers.
@@ -319,6 +322,7 @@ struct Merged {
     latency: BTreeMap<u16, u64>,
     failed: FailedBuckets,
     longest_error_run: u64,
+    slowest_failure: Duration,
 }
 
 impl News {
@@ -351,6 +355,9 @@ impl News {
         merged.failed.buckets.extend(failed.buckets);
         merged.failed.is_incomplete |= failed.is_incomplete;
         merged.longest_error_run = merged.longest_error_run.max(slot.longest_error_run());
+        let slow = slot.slow_failures();
+        merged.slowest_failure = merged.slowest_failure.max(slowest(&seen.slow, &slow));
+        seen.slow = slow;
     }
 
     fn into_slots(self) -> Vec<SlotSamples> {
@@ -370,6 +377,7 @@ impl News {
                 sticky_failed: merged.failed,
                 latency: LatencyCounts(merged.latency.into_iter().collect()),
                 longest_error_run: merged.longest_error_run,
+                slowest_failure: merged.slowest_failure,
             }
         });
         slots.collect()

@@ -23,6 +23,23 @@ use crate::engine::{
 /// Status codes 100 to 599 have a cell each; everything else, and no answer, share cell 0.
 pub const CODES: usize = 501;
 
+/// How long failures may take that are counted together, in milliseconds, each half as long again as the one before or
+/// less; what takes longer than the last is counted there.
+const SLOW: [u64; 14] =
+    [1_414, 2_000, 2_828, 4_000, 5_657, 8_000, 11_314, 16_000, 22_627, 32_000, 45_255, 64_000, 90_510, 128_000];
+/// Failures that took no longer are not told apart.
+const PROMPT: Duration = Duration::from_secs(1);
+
+/// Slow failures by how long they took.
+pub type SlowFailures = [u64; SLOW.len()];
+
+/// How long the slowest of those that came since may have taken; zero where none came.
+#[must_use]
+pub fn slowest(since: &SlowFailures, now: &SlowFailures) -> Duration {
+    let news = (0..SLOW.len()).rev().find(|&class| now[class] > since[class]);
+    news.map_or(Duration::ZERO, |class| Duration::from_millis(SLOW[class]))
+}
+
 /// Whose counters these are. All labels come from the config, none from a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotKey {
@@ -124,6 +141,7 @@ pub struct Slot {
     latency_us: Cell,
     error_run: Cell,
     longest_error_run: Cell,
+    slow_failures: [Cell; SLOW.len()],
     failed: FailedRing,
     copies: Copies,
 }
@@ -162,6 +180,7 @@ impl Slot {
             latency_us: Cell::default(),
             error_run: Cell::default(),
             longest_error_run: Cell::default(),
+            slow_failures: Default::default(),
             failed: FailedRing::default(),
             copies: Copies::default(),
         }
@@ -222,11 +241,20 @@ impl Slot {
         if ending.is_error() {
             self.error_run.add(1);
             self.longest_error_run.set(self.longest_error_run.get().max(self.error_run.get()));
+            if latency > PROMPT {
+                self.slow_failures[slow_class(latency)].add(1);
+            }
             evidence.bad.add_after_all(1);
         } else {
             self.error_run.set(0);
             evidence.good.add_after_all(1);
         }
+    }
+
+    /// Failures that took longer than a second.
+    #[must_use]
+    pub fn slow_failures(&self) -> SlowFailures {
+        std::array::from_fn(|class| self.slow_failures[class].get())
     }
 
     /// Keeps whose sticky request failed. Only the owning worker may call this.
@@ -330,6 +358,11 @@ impl Slot {
     pub fn longest_error_run(&self) -> u64 {
         self.longest_error_run.get()
     }
+}
+
+fn slow_class(latency: Duration) -> usize {
+    let class = SLOW.iter().position(|&at_most| latency <= Duration::from_millis(at_most));
+    class.unwrap_or(SLOW.len() - 1)
 }
 
 /// The cell of a status code.

@@ -235,6 +235,7 @@ mod tests {
                 sticky_failed: FailedBuckets::default(),
                 latency: LatencyCounts(vec![(bucket, requests)]),
                 longest_error_run: 0,
+                slowest_failure: Duration::ZERO,
             }],
             ..Samples::default()
         }

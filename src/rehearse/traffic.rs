@@ -225,6 +225,8 @@ impl Traffic {
                 sticky_failed: std::mem::take(&mut slot.failed),
                 latency: slot.latency(),
                 longest_error_run: slot.longest_error_run,
+                // Made-up requests end when they are made.
+                slowest_failure: Duration::ZERO,
             });
         }
         Samples { slots, endpoints: well(table) }

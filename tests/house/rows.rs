@@ -276,6 +276,7 @@ const FEATURES: &[(&str, Row)] = &[
     ("flagger: mirror", Held(&["a_canary_is_warmed_up_by_copies_before_it_has_any_weight"])),
     ("flagger: sessionAffinity", Held(&["the_sticky_cookie_moves_only_the_clients_it_must", "a_cookie_with_a_life_says_how_long_in_seconds"])),
     ("flagger: ready thresholds", Held(&["weight_waits_for_as_much_of_the_canary_as_was_asked_for", "an_abort_waits_for_stable_to_be_able_to_take_it_all_but_not_for_long"])),
+    ("share test: failures that take long are settled first", Held(&["failures_that_stable_takes_its_time_for_are_waited_for", "slow_failures_are_told_once_and_prompt_ones_and_slow_answers_are_none"])),
     ("flagger: success rate and duration", Held(&["an_error_rate_over_its_limit_aborts_once_it_has_its_minimum_of_requests", "a_cold_canary_is_judged_on_latency_only_when_it_is_warm"])),
     ("flagger: queries of one's own", Held(&["manifests_become_what_is_written_down", "prometheus_gives_numbers_as_argos_conditions_see_them"])),
     ("flagger: the window of a metric", Held(&["a_window_reaches_back_for_requests_but_never_past_a_clear"])),

@@ -81,6 +81,7 @@ fn tick(world: &mut World, errors_of_v3: u64) {
         sticky_failed: FailedBuckets::default(),
         latency: LatencyCounts::default(),
         longest_error_run: 0,
+        slowest_failure: Duration::ZERO,
     });
     world.apply(serin::engine::input::Input::Measured(Samples { slots: slots.into(), ..Samples::default() })).unwrap();
 }
@@ -188,6 +189,7 @@ fn a_large_experiment_does_not_make_a_sound_canary_look_bad() {
             sticky_failed: FailedBuckets::default(),
             latency: LatencyCounts::default(),
             longest_error_run: 0,
+            slowest_failure: Duration::ZERO,
         });
         world
             .apply(serin::engine::input::Input::Measured(Samples { slots: slots.into(), ..Samples::default() }))

@@ -255,6 +255,7 @@ pub fn traffic_of(service: &ServiceTable, traffic: Traffic, dice: &mut Dice) -> 
             sticky_failed: FailedBuckets::default(),
             latency: latency(requests),
             longest_error_run: if errors == requests { errors } else { 0 },
+            slowest_failure: Duration::ZERO,
         });
     }
     slots

@@ -42,15 +42,15 @@ impl Clients {
         self.new_epoch();
     }
 
-    /// Takes in what was drained in these generations of the rollout, and gives the portions that it closed.
+    /// Takes in what was drained in these generations, and gives the portions that it closed.
     pub(super) fn add(
         &mut self,
         slots: &[&SlotSamples],
-        of_rollout: impl Fn(Generation) -> bool,
+        is_evidence: impl Fn(Generation) -> bool,
         canary: &VersionName,
         stable: &VersionName,
     ) -> Vec<News> {
-        for slot in slots.iter().filter(|slot| slot.sticky.requests > 0 && of_rollout(slot.weight_generation)) {
+        for slot in slots.iter().filter(|slot| slot.sticky.requests > 0 && is_evidence(slot.weight_generation)) {
             let is_canary = slot.version == *canary;
             if !is_canary && slot.version != *stable {
                 continue;
@@ -89,6 +89,8 @@ fn open(portions: &mut Vec<Portion>, generation: Generation) -> &mut Portion {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::engine::{
         names::ServiceName,
@@ -112,6 +114,7 @@ mod tests {
             sticky_failed: FailedBuckets { buckets, is_incomplete: false },
             latency: LatencyCounts::default(),
             longest_error_run: 0,
+            slowest_failure: Duration::ZERO,
         }
     }
 

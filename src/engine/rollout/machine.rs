@@ -206,7 +206,7 @@ impl Service {
         if let Some(canary) = canary {
             if self.traffic.counts_errors(log.now) {
                 let news = self.traffic.news(log.now, slots, &canary, &self.standing.stable.version);
-                self.judge(&news, slots, &canary);
+                self.judge(&news, slots, &canary, log.now);
             }
             self.advance(log);
         }
@@ -409,12 +409,12 @@ impl Service {
     }
 
     /// Hands the share test what is news to it: by the draw, and from sticky clients in portions.
-    fn judge(&mut self, news: &[News], slots: &[&SlotSamples], canary: &VersionName) {
+    fn judge(&mut self, news: &[News], slots: &[&SlotSamples], canary: &VersionName, now: Timestamp) {
         let Self { phase, traffic, standing, .. } = self;
         let (Phase::Progressing(rollout) | Phase::Paused { rollout, .. }) = phase else { return };
         let Some(watched) = rollout.test.as_mut() else { return };
-        let of_rollout = |generation| traffic.is_of_rollout(generation);
-        let portions = watched.clients.add(slots, of_rollout, canary, &standing.stable.version);
+        let is_evidence = |generation| traffic.is_evidence(generation, now);
+        let portions = watched.clients.add(slots, is_evidence, canary, &standing.stable.version);
         for news in news.iter().chain(&portions) {
             watched.test.add(news);
             if let Some(safe) = rollout.safe.as_mut() {

@@ -19,6 +19,8 @@ use crate::engine::{
 /// Strata that late requests can still be counted in. Beyond it, a request has outlived so many weight changes
 /// that dropping it costs a little evidence and no validity.
 const STRATA_MAX: usize = 64;
+/// For how long it is remembered that failures took long.
+const SLOW_MEMORY: Duration = Duration::from_mins(10);
 
 /// Windows by version, and the weights that were in force by generation.
 #[derive(Debug, Clone)]
@@ -30,6 +32,8 @@ pub(super) struct Traffic {
     /// Finished evidence since the cut, by version.
     since_cut: Vec<(VersionName, Counts)>,
     longest_error_run: u64,
+    /// When a version that is not the canary last failed slowly, and how long that took.
+    slow_failure: Option<(Timestamp, Duration)>,
     /// While the canary is new: until when its errors, and until when its latencies are not counted.
     warming: Warming,
 }
@@ -41,6 +45,9 @@ struct Stratum {
     canary: Weight,
     /// What versions of an experiment have together.
     aside: Weight,
+    /// From then on both sides' failures are in. Of what fails alike, but sooner at the canary, only the canary's would be
+    /// counted at first.
+    settled: Timestamp,
 }
 
 impl Stratum {
@@ -71,6 +78,7 @@ impl Traffic {
             cut_at: now,
             since_cut: Vec::new(),
             longest_error_run: 0,
+            slow_failure: None,
             warming: Warming::Over,
         }
     }
@@ -89,9 +97,22 @@ impl Traffic {
         self.cut_at = now;
         self.generation = generation;
         self.strata.retain(|stratum| stratum.generation != generation);
-        self.strata.push_back(Stratum { generation, canary, aside });
+        let settled = now + self.settling(now);
+        self.strata.push_back(Stratum { generation, canary, aside, settled });
         if self.strata.len() > STRATA_MAX {
             self.strata.pop_front();
+        }
+    }
+
+    /// How long those failures took that others than the canary had of late.
+    fn settling(&self, now: Timestamp) -> Duration {
+        let recent = self.slow_failure.filter(|(at, _)| now.since(*at) <= SLOW_MEMORY);
+        recent.map_or(Duration::ZERO, |(_, took)| took)
+    }
+
+    fn note_slow_failure(&mut self, now: Timestamp, took: Duration) {
+        if took > Duration::ZERO && took >= self.settling(now) {
+            self.slow_failure = Some((now, took));
         }
     }
 
@@ -137,6 +158,9 @@ impl Traffic {
         for slot in slots {
             let is_canary = Some(&slot.version) == canary;
             let (errors_count, latency_counts) = if is_canary { self.counted(now) } else { (true, true) };
+            if !is_canary {
+                self.note_slow_failure(now, slot.slowest_failure);
+            }
             let in_rollout = self.is_of_rollout(slot.weight_generation);
             if in_rollout && is_canary && errors_count {
                 self.longest_error_run = self.longest_error_run.max(slot.longest_error_run);
@@ -178,7 +202,7 @@ impl Traffic {
         }
     }
 
-    /// What is news for the share test, by stratum of this rollout.
+    /// What is news for the share test, by stratum of this rollout that has settled.
     pub(super) fn news(
         &self,
         now: Timestamp,
@@ -187,7 +211,7 @@ impl Traffic {
         stable: &VersionName,
     ) -> Vec<News> {
         let (_, latency_counts) = self.counted(now);
-        let news = self.strata.iter().map(|stratum| {
+        let news = self.strata.iter().filter(|stratum| now >= stratum.settled).map(|stratum| {
             let of = |version| Drained::of(slots, stratum.generation, version);
             let (canary, stable) = (of(canary), of(stable));
             // Latencies of both kinds of routing are counted together: where some were sticky, none are by the draw alone.
@@ -201,6 +225,11 @@ impl Traffic {
     /// Whether requests of this weight generation belong to the running rollout.
     pub(super) fn is_of_rollout(&self, generation: Generation) -> bool {
         self.strata.iter().any(|stratum| stratum.generation == generation)
+    }
+
+    /// Whether they do, and what ended by now is evidence for the share test.
+    pub(super) fn is_evidence(&self, generation: Generation, now: Timestamp) -> bool {
+        self.strata.iter().any(|stratum| stratum.generation == generation && now >= stratum.settled)
     }
 
     pub(super) fn summary(&self, version: &VersionName, now: Timestamp, window: Duration, at_least: u64) -> Summary {

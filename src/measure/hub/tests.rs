@@ -228,3 +228,22 @@ fn table_of(version: &str) -> Table {
     };
     Table::new(Generation(2), vec![service])
 }
+
+#[test]
+fn slow_failures_are_told_once_and_prompt_ones_and_slow_answers_are_none() {
+    let hub = Hub::new(1);
+    let mut reader = hub.reader().unwrap();
+    let mut recorder = hub.recorder(0);
+    let slot = recorder.slot(key("v1", 7));
+    let mut slowest = |done: &[(Finished, u64)]| {
+        for &(one, ms) in done {
+            slot.finished(Finished { latency: Duration::from_millis(ms), ..one });
+        }
+        reader.drain().slots[0].slowest_failure
+    };
+    assert_eq!(slowest(&[(BAD, 1_000), (GOOD, 30_000)]), Duration::ZERO);
+    assert_eq!(slowest(&[(BAD, 10_020), (BAD, 1_001)]), Duration::from_millis(11_314));
+    assert_eq!(slowest(&[(BAD, 1_001)]), Duration::from_millis(1_414), "since the last drain");
+    assert_eq!(slowest(&[(BAD, 3_600_000)]), Duration::from_secs(128));
+    assert_eq!(slowest(&[(GOOD, 5)]), Duration::ZERO);
+}

@@ -222,6 +222,7 @@ fn fill(stage: &Stage) {
                 sticky_failed: FailedBuckets::default(),
                 latency: LatencyCounts(latency),
                 longest_error_run: 0,
+                slowest_failure: std::time::Duration::ZERO,
             };
             let at = Timestamp::from_millis(stage::NOW - ago * 1_000);
             trail.add(at, &Samples { slots: vec![slot], ..Samples::default() });

@@ -174,7 +174,7 @@ fn stepped(base: f64, test: ShareTestPlan, paces: Option<&[Latencies; 2]>, dice:
         let [canary, stable] = [of_canary, 1_000 / BETWEEN - of_canary].map(|requests| {
             let counts = Counts { requests, errors: dice.successes(requests, bad) };
             let latency = paces.map(|paces| paces[usize::from(hit)].counts(requests, dice)).unwrap_or_default();
-            Seen { counts, latency }
+            Seen { counts, latency, slowest_failure: Duration::ZERO }
         });
         pooled.look(canary.counts, stable.counts);
         trial.look(elapsed, canary, stable);
@@ -197,6 +197,7 @@ fn a_healthy_canary_at_five_percent_is_left_alone_for_an_hour() {
             let [canary, stable] = [of_canary, 1_000 / BETWEEN - of_canary].map(|requests| Seen {
                 counts: Counts { requests, errors: dice.successes(requests, base) },
                 latency: pace.counts(requests, dice),
+                slowest_failure: Duration::ZERO,
             });
             trial.look(elapsed, canary, stable);
             if trial.is_over() {

@@ -7,6 +7,7 @@
 mod detection;
 mod healthy;
 mod pooled;
+mod settling;
 mod trial;
 
 use std::{

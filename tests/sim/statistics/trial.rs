@@ -30,6 +30,8 @@ pub fn strict() -> ShareTestPlan {
 pub struct Seen {
     pub counts: Counts,
     pub latency: LatencyCounts,
+    /// How long the slowest failure took.
+    pub slowest_failure: Duration,
 }
 
 /// A rollout that is going on.
@@ -37,7 +39,8 @@ pub struct Trial {
     engine: Engine,
     service: ServiceName,
     versions: [VersionName; 2],
-    generation: Generation,
+    /// The weight generation now.
+    pub generation: Generation,
     /// The canary's share now.
     pub share: f64,
     /// When the weight last changed, in milliseconds after the start.
@@ -77,18 +80,23 @@ impl Trial {
 
     /// Tells the engine what was done since the last look, `elapsed` milliseconds after the start.
     pub fn look(&mut self, elapsed: u64, canary: Seen, stable: Seen) {
-        let [v1, v2] = self.versions.clone();
-        let slots = [(v1, stable), (v2, canary)].map(|(version, Seen { counts, latency })| SlotSamples {
+        self.look_at(elapsed, [(0, self.generation, stable), (1, self.generation, canary)]);
+    }
+
+    /// The same of stable (0) and the canary (1) in any weight generations.
+    pub fn look_at(&mut self, elapsed: u64, done: impl IntoIterator<Item = (usize, Generation, Seen)>) {
+        let slots = done.into_iter().map(|(at, weight_generation, seen)| SlotSamples {
             service: self.service.clone(),
-            version,
-            weight_generation: self.generation,
-            sampled: counts,
+            version: self.versions[at].clone(),
+            weight_generation,
+            sampled: seen.counts,
             sticky: Counts::default(),
             sticky_failed: FailedBuckets::default(),
-            latency,
+            latency: seen.latency,
             longest_error_run: 0,
+            slowest_failure: seen.slowest_failure,
         });
-        let slots = slots.into_iter().filter(|slot| slot.sampled.requests > 0).collect();
+        let slots = slots.filter(|slot| slot.sampled.requests > 0).collect();
         self.tell(Input::Measured(Samples { slots, ..Samples::default() }), elapsed);
     }
 
@@ -118,5 +126,5 @@ impl Trial {
 
 /// `requests`, `errors` of them bad, whose latencies do not matter.
 pub const fn seen(requests: u64, errors: u64) -> Seen {
-    Seen { counts: Counts { requests, errors }, latency: LatencyCounts(Vec::new()) }
+    Seen { counts: Counts { requests, errors }, latency: LatencyCounts(Vec::new()), slowest_failure: Duration::ZERO }
 }
