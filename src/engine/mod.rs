@@ -17,6 +17,7 @@ pub mod input;
 pub mod memory;
 pub mod mirror;
 pub mod names;
+pub mod numbering;
 pub mod plan;
 pub mod policy;
 pub mod request;
