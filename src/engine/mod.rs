@@ -15,6 +15,7 @@ pub mod gate;
 pub mod health;
 pub mod input;
 pub mod memory;
+pub mod minimum;
 pub mod mirror;
 pub mod names;
 pub mod numbering;

@@ -40,10 +40,7 @@ impl Strategy {
     }
 
     const fn are_one(&self, first: &Step, second: &Step) -> bool {
-        matches!(
-            (self.numbering, first, second),
-            (Numbering::WithHold, Step::SetWeight(_), Step::Pause(Pause::For(_)))
-        )
+        matches!((self.numbering, first, second), (Numbering::WithHold, Step::SetWeight(_), Step::Pause(Pause::For(_))))
     }
 }
 

@@ -59,12 +59,13 @@ fn golden(name: &str, text: &str) {
     assert_eq!(text, wanted, "{name} differs; if that is meant, run with SERIN_BLESS=1\n{text}");
 }
 
-fn stages() -> [(&'static str, Stage); 5] {
+fn stages() -> [(&'static str, Stage); 6] {
     let with = |service, history| Stage::new(vec![service], history, Setting::default());
     let mut lopsided = stage::degraded();
     lopsided.last_event = stage::lopsided_history().pop();
     [
         ("progressing", Stage::progressing()),
+        ("quiet", with(stage::quiet(), stage::history())),
         ("paused", with(stage::paused(), stage::paused_history())),
         ("degraded", with(stage::degraded(), stage::aborted_history())),
         ("lopsided", with(lopsided, stage::lopsided_history())),
