@@ -80,16 +80,15 @@ impl Planted {
     }
 }
 
-/// The file, with a secret wherever one may be.
-fn config(planted: &mut Planted, sink: u16, serin: &Serin, toys: &[Toy; 2], certificate: (&Path, &Path)) -> String {
+/// A question to each kind of provider, each with its own secret.
+fn metrics(planted: &mut Planted, at: &str) -> String {
     let mut plant = |place| planted.plant(place);
-    let at = format!("http://127.0.0.1:{sink}");
     let metric = |name: &str, provider: String| {
         format!(
             "      - {{ name: {name}, interval: 1s, count: 30, consecutiveErrorLimit: 1, successCondition: result == 1, provider: {{ {provider} }} }}\n"
         )
     };
-    let metrics = [
+    [
         metric(
             "bearer",
             format!(
@@ -142,7 +141,15 @@ fn config(planted: &mut Planted, sink: u16, serin: &Serin, toys: &[Toy; 2], cert
             "exec",
             "exec: { command: [sh, -c, \"echo no; exit 3\"], env: { TOKEN: \"{{args.file}}\" } }".to_owned(),
         ),
-    ];
+    ]
+    .concat()
+}
+
+/// The file, with a secret wherever one may be.
+fn config(planted: &mut Planted, sink: u16, serin: &Serin, toys: &[Toy; 2], certificate: (&Path, &Path)) -> String {
+    let at = format!("http://127.0.0.1:{sink}");
+    let metrics = metrics(planted, &at);
+    let mut plant = |place| planted.plant(place);
     format!(
         "listeners:\n  - {{ name: plain, listen: 127.0.0.1:{} }}\n  - {{ name: tls, listen: 127.0.0.1:{}, tls: {{ certificates: [{{ cert: {}, key: {} }}] }} }}\n\
          admin: {{ listen: 127.0.0.1:{}, readToken: {}, writeToken: {} }}\naccessLog: {{ format: json }}\n\
@@ -169,7 +176,7 @@ fn config(planted: &mut Planted, sink: u16, serin: &Serin, toys: &[Toy; 2], cert
         plant("force"),
         plant("gateUrl"),
         plant("gateHeader"),
-        metrics.concat(),
+        metrics,
     )
 }
 
