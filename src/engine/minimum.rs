@@ -34,7 +34,8 @@ impl Guard {
         let shares = self.share_test.iter().map(|_| ("versusStable".to_owned(), SHARE_TEST_REQUESTS));
         let run = Some(self.consecutive_errors).filter(|limit| *limit > 0);
         let run = run.map(|limit| ("consecutiveErrors".to_owned(), limit));
-        errors.chain(latency).chain(shares).chain(run)
+        // Of several that need as many, the last one is named: the one that says the most.
+        errors.chain(latency).chain(run).chain(shares)
     }
 }
 

@@ -175,7 +175,8 @@ pub(super) fn awaited(waiting: &Waiting, canary: Option<&VersionView>) -> String
         Waiting::Time { left } => format!("{} more", duration(*left)),
         Waiting::Requests { check, have, need, about } => {
             let more = counted(need.saturating_sub(*have), "more canary request");
-            let rate = canary.map_or_else(|| "rate".to_owned(), |canary| format!("{}/s", rate(canary.rps)));
+            let seen = canary.filter(|canary| canary.rps > 0.0);
+            let rate = seen.map_or_else(|| "rate".to_owned(), |canary| format!("{}/s", rate(canary.rps)));
             let about = about.map_or_else(
                 || "no traffic at present".to_owned(),
                 |about| format!("about {} at the present {rate}", duration(about)),
@@ -238,6 +239,13 @@ pub(super) fn check_name(name: &str) -> &str {
         "consecutiveErrors" => "errors in a row",
         other => other,
     }
+}
+
+/// Canary requests a second: as measured, or its share of what the service gets while none has come.
+pub(super) fn canary_rate(service: &ServiceView) -> f64 {
+    let all: f64 = service.versions.iter().map(|version| version.rps).sum();
+    version(service, Role::Canary)
+        .map_or(0.0, |canary| if canary.rps > 0.0 { canary.rps } else { all * canary.weight.ratio() })
 }
 
 /// That a check cannot tell yet: how many requests it has of those it needs, and about how long the rest take.
@@ -327,7 +335,7 @@ fn tree(service: &ServiceView, style: Style) -> String {
         row[1] = Cell::toned(mark.tone(), format!("{} {}", style.mark(mark), step_of(rollout)));
         row[9] = Cell::new(format!("{}{to}", service.stable));
         rows.push(row);
-        let rps = version(service, Role::Canary).map_or(0.0, |canary| canary.rps);
+        let rps = canary_rate(service);
         rows.extend(step_rows(gap, rollout, mark, rps, style));
     }
     render(&COLUMNS, &NUMBERS, &rows, style)

@@ -9,8 +9,8 @@ use super::{
     quantity::{counted, duration, latency, limit, number, quantile, share},
     quiet::{LONG, waits_long},
     status::{
-        amount, awaited, beside, bound, check_name, evidence, routes, step_named, step_words, too_few, version,
-        whole_percent,
+        amount, awaited, beside, bound, canary_rate, check_name, evidence, routes, step_named, step_words, too_few,
+        version, whole_percent,
     },
     style::{Mark, Style, Tone},
 };
@@ -244,7 +244,7 @@ fn checks(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<Str
         return vec!["Nothing is watched: no limit is set and the share test is off.".to_owned()];
     }
     let canary = service.canary.as_ref().map_or("the canary", |canary| canary.as_str());
-    let rps = version(service, Role::Canary).map_or(0.0, |canary| canary.rps);
+    let rps = canary_rate(service);
     let in_full = |check: &CheckView| item(style, check.verdict.into(), &check_in_full(check, canary, rps));
     let lines = rollout.checks.iter().map(in_full);
     std::iter::once("It is stopped at once if:".to_owned()).chain(lines).collect()

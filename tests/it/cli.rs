@@ -85,6 +85,18 @@ fn each_phase_has_its_status_and_its_why() {
 }
 
 #[test]
+fn a_canary_that_nobody_has_drawn_yet_is_told_from_silence() {
+    let mut service = stage::quiet();
+    (service.versions[1].rps, service.versions[1].counts) = (0.0, stage::counts(0, 0));
+    let status = |service| run(&Stage::new(vec![service], stage::history(), Setting::default()), &["status"]).stdout;
+    let busy = status(service.clone());
+    assert!(busy.contains("3 of 20 requests, about 4m") && !busy.contains("no traffic"), "{busy}");
+    service.versions[0].rps = 0.0;
+    let silent = status(service);
+    assert!(silent.contains("3 of 20 requests, no traffic at present"), "{silent}");
+}
+
+#[test]
 fn ascii_and_colours_are_as_asked() {
     let stage = Stage::progressing();
     let plain = run(&stage, &["status", "--ascii"]);

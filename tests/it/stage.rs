@@ -269,7 +269,7 @@ pub fn version(name: &str) -> VersionName {
     VersionName::new(name).unwrap()
 }
 
-fn counts(errors: u64, requests: u64) -> Counts {
+pub fn counts(errors: u64, requests: u64) -> Counts {
     Counts { requests, errors }
 }
 

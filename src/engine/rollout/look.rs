@@ -127,9 +127,14 @@ impl Service {
     }
 
     fn requests(&self, check: &str, have: u64, need: u64, canary: &VersionName, now: Timestamp) -> Waiting {
-        let rps = self.traffic.summary(canary, now, LOOK_BACK, 0).rps();
+        let rps = |version| self.traffic.summary(version, now, LOOK_BACK, 0).rps();
+        let mut rps_of_canary = rps(canary);
+        if rps_of_canary <= 0.0 {
+            // None has been drawn yet, which is no sign of silence where stable has requests.
+            rps_of_canary = rps(&self.standing.stable.version) * self.canary_weight().ratio();
+        }
         #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-        let seconds = need.saturating_sub(have) as f64 / rps;
+        let seconds = need.saturating_sub(have) as f64 / rps_of_canary;
         let about = Duration::try_from_secs_f64(seconds).ok();
         Waiting::Requests { check: check.to_owned(), have, need, about }
     }
