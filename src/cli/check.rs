@@ -8,7 +8,13 @@ use super::{
     exit::Exit,
     output::{self, Format, Trouble},
 };
-use crate::config::{self, Checked, Diagnostics};
+use crate::{
+    config::{self, Checked, Config, Diagnostics},
+    words,
+};
+
+/// Requests a second of a quiet service, by which it is said how long its steps would take.
+const QUIET: f64 = 10.0;
 
 /// Check a config file without starting anything
 ///
@@ -42,11 +48,24 @@ fn verdict(args: &Args, global: &Global) -> Result<(String, Exit), Trouble> {
         (Format::Json, _) => format!("{:#}\n", diagnostics.to_json()),
         (Format::Yaml, _) => serde_yaml::to_string(&diagnostics.to_json()).unwrap_or_default(),
         (Format::Table, Some(config)) => {
-            format!("{}{}: ok · {}\n", rendered(&diagnostics, global), path.display(), config.summary())
+            let (found, summary) = (rendered(&diagnostics, global), config.summary());
+            format!("{found}{}: ok · {summary}\n{}", path.display(), quiet(config))
         }
         (Format::Table, None) => rendered(&diagnostics, global),
     };
     Ok((text, if config.is_some() { Exit::Done } else { Exit::ConfigInvalid }))
+}
+
+/// What a service with little traffic has to expect.
+fn quiet(config: &Config) -> String {
+    let slow = config.services.iter().filter(|service| service.versions.len() > 1);
+    let slow = slow.filter_map(|service| Some((&service.name, service.strategy.slow_hold()?)));
+    let slow = slow.filter(|(_, slow)| slow.rate() > QUIET);
+    let told = slow.map(|(name, slow)| {
+        let (said, help) = (words::slow_hold(&slow, QUIET), words::shorter(&slow.check));
+        format!("note: {name}: {said}.\n      {help}\n")
+    });
+    told.collect::<Vec<_>>().concat()
 }
 
 /// The findings for people; nothing when there are none.
@@ -93,6 +112,15 @@ mod tests {
         fs::write(&path, "listen: 127.0.0.1:1\nservices: { web: { versions: { v1: \"http://a\" }, stable: v1 } }\n")
             .unwrap();
         assert_eq!(said(&[name]), (format!("{name}: ok · 1 service, 1 version, 4 steps\n"), Exit::Done));
+        fs::write(
+            &path,
+            "listen: 127.0.0.1:1\nservices: { web: { versions: { v1: \"http://a\", v2: \"http://b\" }, stable: v1, abortWhen: { p99: 1s } } }\n",
+        )
+        .unwrap();
+        let (text, exit) = said(&[name]);
+        assert_eq!(exit, Exit::Done);
+        let note = "note: web: Below 167 requests a second step 1 (1%) takes longer than its 2m, since p99 needs 200 canary requests";
+        assert!(text.lines().nth(1).is_some_and(|line| line.starts_with(note)), "{text}");
         let (document, exit) = json(&["--config", name, "--output", "json"]);
         assert_eq!((document["ok"].as_bool(), exit), (Some(true), Exit::Done));
 

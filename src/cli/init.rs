@@ -98,9 +98,12 @@ fn written(args: &Args, stable: &Version, canary: Option<&Version>) -> String {
         ),
     };
     format!(
-        "listen: {}\nservices:\n  {}:\n    versions:\n{versions}    stable: {}\n{wish}    steps: [1%, 5%, 25%, 50%]      # each held for `hold`\n    \
-         hold: 2m\n    abortWhen: {{ errorRate: 2%, p99: 800ms }}\n",
-        args.listen, args.service, stable.0
+        "listen: {listen}\nservices:\n  {service}:\n    versions:\n{versions}    stable: {0}\n{wish}    steps: [1%, 5%, 25%, 50%]      # each held for `hold`\n    \
+         hold: 2m\n    # The new version is compared with {0} all the time, errors and latency. A limit of its own on top of that, which\n    \
+         # an incident that hits both versions trips as well:  abortWhen: {{ errorRate: 5%, p99: 800ms }}\n",
+        stable.0,
+        listen = args.listen,
+        service = args.service,
     )
 }
 
@@ -202,6 +205,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::rehearse::{Rehearsal, rehearse};
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -221,6 +225,11 @@ mod tests {
         let urls = ["--stable", "http://localhost:3000", "--canary", "http://localhost:3001"];
         assert_eq!(run(&args(&[&to[..], &urls].concat())), Ok(Exit::Done));
         let read = config::load(&file, &|_| None).unwrap();
+        // What hits both versions is no reason to revert one of them.
+        let models = ["healthy", "incident", "bursts"].map(str::to_owned);
+        let plan = &read.services[0];
+        let wanted = Rehearsal { plan, rate: 100.0, runs: 2, seed: 1, models: &models, recording: None };
+        assert_eq!(rehearse(&wanted, &|_, _| {}).unwrap().sound_stopped, 0);
         assert_eq!(read.services[0].wish.as_ref().map(|wish| wish.version.as_str()), Some("v2"));
         assert_eq!(run(&args(&[&to[..], &urls].concat())).unwrap_err().exit, Exit::Refused, "it is there already");
         fs::remove_file(&file).unwrap();

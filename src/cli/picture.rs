@@ -2,6 +2,7 @@
 //! however the verb ends.
 
 use std::{
+    fmt::Write as _,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -62,10 +63,22 @@ impl Drop for Picture {
 
 fn frame(text: &str) -> String {
     let mut frame = String::from("\x1b[?7l\x1b[H");
-    for line in text.lines() {
-        frame.push_str(line);
-        frame.push_str("\x1b[K\n");
+    for (at, line) in text.lines().enumerate() {
+        // By row, not by newline: what is below the last row must not push the head out of a small terminal.
+        let _endless = write!(frame, "\x1b[{};1H{line}\x1b[K", at + 1);
     }
     frame.push_str("\x1b[J\x1b[?7h");
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_picture_never_scrolls() {
+        let frame = frame(&"line\n".repeat(100));
+        assert!(!frame.contains('\n'), "{frame:?}");
+        assert!(frame.contains("\x1b[1;1Hline\x1b[K") && frame.contains("\x1b[100;1Hline\x1b[K\x1b[J"), "{frame:?}");
+    }
 }

@@ -7,7 +7,8 @@ use super::{
 };
 
 /// A key that contains one of these, or nearly is one of the fields, holds a secret.
-const WORDS: [&str; 8] = ["slack", "webhook", "token", "secret", "password", "passwd", "authorization", "credential"];
+const WORDS: [&str; 10] =
+    ["slack", "webhook", "token", "secret", "password", "passwd", "authorization", "credential", "apikey", "appkey"];
 const FIELDS: [&str; 4] = ["readToken", "writeToken", "secret", "password"];
 
 /// The copy for a file that could be read as YAML.
@@ -15,6 +16,7 @@ const FIELDS: [&str; 4] = ["readToken", "writeToken", "secret", "password"];
 pub fn by_tree(source: &str, root: &Node) -> String {
     let mut bytes = source.as_bytes().to_vec();
     hide_in(&mut bytes, root, false);
+    hide_users(&mut bytes, source);
     text(bytes)
 }
 
@@ -38,6 +40,7 @@ pub fn by_line(source: &str) -> String {
         }
         start += line.len();
     }
+    hide_users(&mut bytes, source);
     text(bytes)
 }
 
@@ -70,6 +73,11 @@ fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
                     let bare = items.iter().filter(|item| matches!(item.value, Value::Scalar(_)));
                     bare.for_each(|item| hide_in(bytes, item, true));
                 }
+                if let (Value::List(headers), "headers") = (&field.node.value, &*field.key) {
+                    for header in headers {
+                        hide_value(bytes, header);
+                    }
+                }
                 if field.key == "tracing" {
                     hide_address(bytes, &field.node);
                 }
@@ -79,6 +87,24 @@ fn hide_in(bytes: &mut [u8], node: &Node, secret: bool) {
                     }
                 }
             }
+        }
+    }
+}
+
+/// `{ key: x, value: … }`, a header field that we send.
+fn hide_value(bytes: &mut [u8], header: &Node) {
+    let Value::Map(fields) = &header.value else { return };
+    fields.iter().filter(|field| field.key == "value").for_each(|field| hide_in(bytes, &field.node, true));
+}
+
+/// Name and password before the host of a URL, wherever one is written.
+fn hide_users(bytes: &mut [u8], source: &str) {
+    for (at, _) in source.match_indices("://") {
+        let start = at + "://".len();
+        let rest = &source[start..];
+        let end = rest.find(|c: char| c.is_whitespace() || "/\"'`,}]".contains(c)).unwrap_or(rest.len());
+        if let Some(user) = rest[..end].rfind('@') {
+            hide(bytes, start, start + user);
         }
     }
 }
@@ -131,6 +157,17 @@ mod tests {
         let source = "admin:\n  readToken: hunter2${NOWHERE}\n  writeToken: ${NOWHERE}\nlisten: 1\n";
         let shown = crate::config::check(source, std::path::Path::new("x.yaml"), &|_| None).diagnostics.to_string();
         assert!(shown.contains("NOWHERE") && !shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn a_user_in_a_url_and_the_value_of_a_header_are_stars() {
+        let source = "a: http://ann:geheim@host/x\nb: [\"https://geheim@host\"]\nc: http://host/@x\n\
+                      headers: [{ key: X-Key, value: geheim }]\nprovider: { datadog: { apiKey: geheim, appKey: geheim } }\n";
+        let tree = by_tree(source, &yaml::read(source).unwrap());
+        assert!(!tree.contains("geheim") && !tree.contains("ann") && tree.len() == source.len(), "{tree}");
+        assert!(tree.contains("@host/x") && tree.contains("http://host/@x") && tree.contains("key: X-Key"), "{tree}");
+        let lines = by_line("a: http://ann:geheim@host\nb: [");
+        assert_eq!(lines, "a: http://**********@host\nb: [");
     }
 
     #[test]

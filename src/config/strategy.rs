@@ -13,6 +13,7 @@ use super::{
     yaml::Value,
 };
 use crate::engine::{
+    numbering::Numbering,
     plan::{Guard, OnNoTraffic, Pause, Step, Strategy},
     policy::Policy,
     weight::{Weight, WeightError},
@@ -70,7 +71,8 @@ fn short(service: &Fields<'_>, report: &mut Report) -> Option<Strategy> {
         None => Some(STEPS.iter().filter_map(|percent| Weight::from_ppm(percent * 10_000).ok()).collect()),
     };
     let guard = service.get("abortWhen").map_or(Some(Guard::default()), |at| guard::abort_when(&at, report));
-    Some(with_defaults(held(weights?, hold?), guard?))
+    let numbering = Numbering::WithHold;
+    Some(Strategy { numbering, ..with_defaults(held(weights?, hold?), guard?) })
 }
 
 fn held(weights: Vec<Weight>, hold: Duration) -> Vec<Step> {
@@ -82,6 +84,7 @@ pub fn with_defaults(steps: Vec<Step>, guard: Guard) -> Strategy {
     let policy = Policy::default();
     Strategy {
         steps,
+        numbering: Numbering::Each,
         guard,
         on_no_traffic: OnNoTraffic::Wait,
         no_traffic_for: NO_TRAFFIC_FOR,
@@ -125,6 +128,7 @@ fn canary(at: &At<'_>, templates: &Templates<'_>, versions: &[&str], report: &mu
         Some(at) => steps(&at, max.unwrap_or(100), templates, versions, report),
         None => Some(held(STEPS.iter().filter_map(|percent| Weight::from_ppm(percent * 10_000).ok()).collect(), HOLD)),
     };
+    let numbering = if fields.get("steps").is_some() { Numbering::Each } else { Numbering::WithHold };
     let guard = fields.get("guard").map_or(Some(Guard::default()), |at| guard::guard(&at, report));
     let words = [("wait", OnNoTraffic::Wait), ("pause", OnNoTraffic::Pause), ("abort", OnNoTraffic::Abort)];
     let on_no_traffic = fields.get("onNoTraffic").map_or(Some(OnNoTraffic::Wait), |at| report.word(&at, &words));
@@ -141,6 +145,7 @@ fn canary(at: &At<'_>, templates: &Templates<'_>, versions: &[&str], report: &mu
     steps.extend(bake);
     Some(Strategy {
         steps,
+        numbering,
         policy,
         analysis: analysis.map_or(Some(None), |analysis| analysis.map(Some))?,
         guard: guard?,

@@ -1,7 +1,6 @@
 //! A sound file in a few words. Refuses details: they are in the file.
 
 use super::Config;
-use crate::engine::plan::{Pause, Step};
 
 impl Config {
     /// What was read, as `1 service, 2 versions, 4 steps`. Steps are counted as they were written: in the short form a
@@ -10,14 +9,9 @@ impl Config {
     pub fn summary(&self) -> String {
         let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         let versions = self.services.iter().map(|service| service.versions.len()).sum();
-        let steps = self.services.iter().map(|service| written(&service.strategy.steps)).sum();
+        let steps = self.services.iter().map(|service| service.strategy.written().count()).sum();
         [count(self.services.len(), "service"), count(versions, "version"), count(steps, "step")].join(", ")
     }
-}
-
-fn written(steps: &[Step]) -> usize {
-    let is_short = steps.chunks(2).all(|pair| matches!(pair, [Step::SetWeight(_), Step::Pause(Pause::For(_))]));
-    if is_short { steps.len() / 2 } else { steps.len() }
 }
 
 #[cfg(test)]
@@ -37,5 +31,7 @@ mod tests {
         assert_eq!(of("steps: [1%, 5%, 25%, 50%]"), "1 service, 2 versions, 4 steps");
         let long = "strategy: { canary: { steps: [{ setWeight: 5 }, { pause: {} }, { setWeight: 50 }] } }";
         assert_eq!(of(long), "1 service, 2 versions, 3 steps");
+        let like_short = "strategy: { canary: { steps: [{ setWeight: 5 }, { pause: { duration: 2m } }] } }";
+        assert_eq!(of(like_short), "1 service, 2 versions, 2 steps", "written as two");
     }
 }

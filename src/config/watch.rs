@@ -19,16 +19,19 @@ use super::read_bytes;
 
 /// Between two looks at the file where no notice comes: network folders, single-file mounts, symlinks into other folders.
 const POLL: Duration = Duration::from_millis(500);
-/// How long a notice is let settle: an editor truncates, writes and renames within this.
+/// How long the content must stay the same before it is taken for what was meant: an editor truncates, writes and renames
+/// within this, and half a file may be sound in itself and name another canary, or none.
 const SETTLE: Duration = Duration::from_millis(50);
+/// Content that is still another after so long is told as it is: something writes all the time.
+const RESTLESS: Duration = Duration::from_secs(1);
 /// How long a file may be away before that is told: some tools delete it and write it anew.
 const AWAY: Duration = Duration::from_secs(1);
 
 /// What the watcher has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The file's content is another than the last one delivered, or can be read again. May be half-written: then the
-    /// rest follows as another change. Cut off one byte above the largest file.
+    /// The file's content is another than the last one delivered, or can be read again. What is written slowly may be
+    /// half of it: then the rest follows as another change. Cut off one byte above the largest file.
     Content(Vec<u8>),
     /// The file cannot be read, with the reason; told once until it can be read again.
     Unreadable(String),
@@ -50,7 +53,8 @@ impl Watcher {
     pub fn start(path: &Path, loaded: &[u8]) -> io::Result<Self> {
         // One at a time: a slow reader gets the newest content next, not all that came between.
         let (tell, changes) = mpsc::channel(1);
-        let look = Look { path: path.to_owned(), delivered: loaded.to_owned(), away: Away::No, tell };
+        let (delivered, settling) = (loaded.to_owned(), Settling::default());
+        let look = Look { path: path.to_owned(), delivered, settling, away: Away::No, tell };
         thread::Builder::new().name("config-watch".to_owned()).spawn(move || look.run())?;
         Ok(Self { changes })
     }
@@ -71,8 +75,36 @@ enum Away {
 struct Look {
     path: PathBuf,
     delivered: Vec<u8>,
+    settling: Settling,
     away: Away,
     tell: mpsc::Sender<Change>,
+}
+
+/// New content that may be half-written still.
+#[derive(Debug, Default)]
+struct Settling {
+    /// Since when there is something new, and what was seen last.
+    seen: Option<(Instant, Vec<u8>)>,
+}
+
+impl Settling {
+    const fn is_on(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// Whether new content, if there is any, is to be told: seen twice the same, or restless for too long.
+    fn has_settled(&mut self, new: Option<&[u8]>, now: Instant) -> bool {
+        let Some(new) = new else {
+            self.seen = None;
+            return false;
+        };
+        let (since, settled) = match &self.seen {
+            Some((since, last)) => (*since, last == new || now.duration_since(*since) >= RESTLESS),
+            None => (now, false),
+        };
+        self.seen = (!settled).then(|| (since, new.to_owned()));
+        settled
+    }
 }
 
 impl Look {
@@ -84,7 +116,7 @@ impl Look {
         }
         while !self.tell.is_closed() {
             self.look();
-            match notices.recv_timeout(POLL) {
+            match notices.recv_timeout(if self.settling.is_on() { SETTLE } else { POLL }) {
                 Ok(Ok(())) => thread::sleep(SETTLE),
                 Ok(Err(error)) => self.say(Change::NoticesFailed(error)),
                 Err(notices::RecvTimeoutError::Timeout) => {}
@@ -96,9 +128,14 @@ impl Look {
     fn look(&mut self) {
         match (read_bytes(&self.path), &self.away) {
             (Ok(content), away) => {
+                // That it is back is told as well, once it has settled.
                 let told = matches!(away, Away::Told);
-                self.away = Away::No;
-                if told || content != self.delivered {
+                let is_new = told || content != self.delivered;
+                let has_settled = self.settling.has_settled(is_new.then_some(&content[..]), Instant::now());
+                if has_settled || !told {
+                    self.away = Away::No;
+                }
+                if has_settled {
                     self.delivered.clone_from(&content);
                     self.say(Change::Content(content));
                 }
@@ -146,6 +183,20 @@ mod tests {
 
     /// Far above what is promised (1 s): only a broken watcher runs into it.
     const DEADLINE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_half_written_file_is_not_told_of() {
+        let (mut settling, start) = (Settling::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        assert!(!settling.has_settled(Some(b"canary: v"), at(0)), "seen once");
+        assert!(!settling.has_settled(Some(b"canary: v2"), at(50)), "another already");
+        assert!(settling.has_settled(Some(b"canary: v2"), at(100)) && !settling.is_on());
+        assert!(!settling.has_settled(Some(b""), at(200)) && !settling.has_settled(None, at(250)), "as it was before");
+        assert!(!settling.is_on());
+        // Whoever writes all the time is not waited for for ever.
+        let mut told = (0..30_u8).map(|at_| settling.has_settled(Some(&[at_]), at(300 + u64::from(at_) * 50)));
+        assert_eq!(told.position(|told| told), Some(20));
+    }
 
     async fn content(watcher: &mut Watcher) -> String {
         match tokio::time::timeout(DEADLINE, watcher.changed()).await.expect("a change in time") {

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use super::stage::Stage;
 use crate::{
     engine::{
-        event::Event,
+        event::{Event, EventKind},
         names::Role,
         view::{ServiceView, VersionView},
     },
@@ -51,6 +51,10 @@ impl Screen {
 
     /// An event in words; stays.
     fn tell(&mut self, event: &Event) {
+        if event.kind == EventKind::Initialized {
+            // Every folder of the show is new.
+            return;
+        }
         let before = words::weight_before(&self.history, event);
         let line = format!("  {}", words::sentence(event, before));
         self.history.push(event.clone());

@@ -90,6 +90,8 @@ pub struct GateTicket {
 pub struct GateQuestion {
     /// Whose question it is.
     pub ticket: GateTicket,
+    /// For which step, as people count them.
+    pub step: usize,
     /// What is asked.
     pub kind: GateKind,
     /// How long an answer is waited for.

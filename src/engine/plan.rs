@@ -13,6 +13,7 @@ use super::{
     gate::GatePlan,
     mirror::MirrorRoute,
     names::{ServiceName, VersionName},
+    numbering::Numbering,
     policy::Policy,
     route::Routes,
     sticky::StickyBy,
@@ -123,6 +124,8 @@ pub struct StickyPlan {
 pub struct Strategy {
     /// What happens in which order; after the last one the canary is promoted.
     pub steps: Vec<Step>,
+    /// How people count them.
+    pub numbering: Numbering,
     /// What is watched from the first canary request to the promotion.
     pub guard: Guard,
     /// What a hold does when it is over but the guard lacks requests.

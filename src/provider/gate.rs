@@ -68,7 +68,7 @@ async fn put(call: &Call, clients: &Clients, secrets: &mut Secrets) -> Result<Ga
 
 /// `name`, `phase` and `metadata` as Flagger has them, and what it has not.
 fn body(call: &Call) -> String {
-    let GateQuestion { ticket, kind, phase, stable, canary, weight, .. } = &call.question;
+    let GateQuestion { ticket, step, kind, phase, stable, canary, weight, .. } = &call.question;
     let metadata: serde_json::Map<_, _> =
         call.metadata.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     json!({
@@ -78,7 +78,7 @@ fn body(call: &Call) -> String {
         "gate": &*ticket.gate,
         "type": kind.as_str(),
         "revision": ticket.revision.0,
-        "step": ticket.step + 1,
+        "step": step,
         "weightPpm": weight.ppm(),
         "stable": stable.as_str(),
         "canary": canary.as_str(),

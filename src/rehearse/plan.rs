@@ -84,9 +84,7 @@ fn times(plan: &ServicePlan, rate: f64) -> Times {
 
 /// What the steps take by their own words, with a request minimum met at the expected rate.
 fn planned(plan: &ServicePlan, rate: f64) -> Duration {
-    let guard = &plan.strategy.guard;
-    let minimums = guard.latency.iter().map(|limit| limit.min_requests);
-    let needed = minimums.chain(guard.error_rate.map(|limit| limit.min_requests)).max().unwrap_or(0);
+    let needed = plan.strategy.guard.minimums().map(|(_, need)| need).max().unwrap_or(0);
     let mut weight = Weight::ZERO;
     let mut sum = Duration::ZERO;
     for step in &plan.strategy.steps {

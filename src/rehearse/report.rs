@@ -1,5 +1,7 @@
 //! What came of a rehearsal, as numbers: the document of `--output json`. Says nothing in sentences; `text` does.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::{
@@ -10,6 +12,7 @@ use super::{
     recording::{Recorded, Recording},
     rollout::{Outcome, PERSON_AFTER, Told, Trace, millis},
 };
+use crate::engine::minimum::SlowHold;
 
 /// A whole rehearsal. Durations are in milliseconds of virtual time, shares in `0..1`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,6 +54,12 @@ pub struct Report {
     pub sound_stopped: usize,
     /// Each gate of the plan.
     pub gates: Vec<GateReport>,
+    #[serde(skip)]
+    /// The hold that lasts longer than its time at this rate.
+    pub(super) slow: Option<SlowHold>,
+    #[serde(skip)]
+    /// How long the canary's latencies are not counted at its start.
+    pub(super) warmup: Duration,
 }
 
 /// What came of one model.
@@ -167,6 +176,8 @@ impl Report {
         let models: Vec<ModelReport> =
             models.iter().zip(told).map(|(model, told)| ModelReport::new(model, told, &all_gates)).collect();
         let sound = || models.iter().filter(|model| model.sound);
+        let undecided = models.iter().any(|model| model.waiting.runs > 0);
+        let slow = script.plan.strategy.slow_hold().filter(|slow| undecided || slow.rate() > script.rate);
         Self {
             service: script.plan.name.to_string(),
             stable: script.plan.stable.to_string(),
@@ -185,6 +196,8 @@ impl Report {
             sound_stopped: sound().map(|model| model.reverted.runs + model.held.runs).sum(),
             models,
             gates: gate_reports,
+            slow,
+            warmup: script.plan.strategy.guard.warmup.latency,
         }
     }
 

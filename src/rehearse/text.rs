@@ -8,6 +8,8 @@ use super::{
 };
 use crate::words::{self, Cell, Style, Tone};
 
+/// The model whose remedy is a warm-up.
+const SLOW_START: &str = "slow-start";
 const HEADING: [&str; 9] = ["MODEL", "RELEASE", "PROMOTED", "REVERTED", "HELD", "WAITING", "AFTER", "BY", "FAILED"];
 const NUMBERS: [usize; 6] = [2, 3, 4, 5, 6, 8];
 
@@ -114,11 +116,12 @@ fn findings(report: &Report) -> Vec<(Tone, String)> {
             ),
         });
         let stopped = report.models.iter().filter(|model| model.sound && model.reverted.runs + model.held.runs > 0);
-        lines.extend(stopped.map(|model| {
+        lines.extend(stopped.clone().map(|model| {
             let by: Vec<&str> = model.evidence.iter().map(|evidence| evidence.by.as_str()).collect();
             let share = percent(model.reverted.share + model.held.share);
             (Tone::Plain, format!("  {} in {share}, by {} ({})", model.name, by.join(", "), model.says))
         }));
+        lines.extend(advice(report, &stopped.collect::<Vec<_>>()).into_iter().map(|line| (Tone::Plain, line)));
     }
     let passed: Vec<&ModelReport> =
         report.models.iter().filter(|model| !model.sound && model.promoted.runs > 0).collect();
@@ -135,7 +138,36 @@ fn findings(report: &Report) -> Vec<(Tone, String)> {
         let line = format!("{} was not decided in {} ({})", model.name, percent(model.waiting.share), model.says);
         (Tone::Held, line)
     }));
+    lines.extend(report.slow.as_ref().map(|slow| {
+        let at = if slow.rate() > report.rate { report.rate } else { report.rate / 100.0 };
+        let (said, help) = (words::slow_hold(slow, at), words::shorter(&slow.check));
+        (Tone::Held, format!("{said}.\n  {help}"))
+    }));
     lines.extend(gates(report));
+    lines
+}
+
+/// Why sound releases were stopped, and what could be written instead.
+fn advice(report: &Report, stopped: &[&ModelReport]) -> Vec<String> {
+    let decided = |model: &&&ModelReport, is: &dyn Fn(&str) -> bool| model.evidence.iter().any(|one| is(&one.by));
+    let is_latency = |by: &str| by.strip_prefix('p').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    let is_limit = |by: &str| by == "errorRate" || is_latency(by);
+    let mut lines = Vec::new();
+    if stopped.iter().filter(|model| model.name != SLOW_START).any(|model| decided(&model, &is_limit)) {
+        lines.push(
+            "  errorRate and latency limits look at the canary alone: what hits both versions trips them too, and at few requests\n  \
+             chance does. versusStable compares with stable and lets such releases through; leave a limit out, or raise it."
+                .to_owned(),
+        );
+    }
+    let compares = |by: &str| by == "versusStable" || is_latency(by);
+    if stopped.iter().filter(|model| model.name == SLOW_START).any(|model| decided(&model, &compares)) {
+        lines.push(format!(
+            "  A canary is given {} to warm up. One that is slow for longer at its start needs more, as 45 s:\n  \
+             `strategy: {{ canary: {{ guard: {{ warmup: {{ latency: 45s }} }} }} }}`.",
+            words::duration(report.warmup)
+        ));
+    }
     lines
 }
 

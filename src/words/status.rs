@@ -175,7 +175,8 @@ pub(super) fn awaited(waiting: &Waiting, canary: Option<&VersionView>) -> String
         Waiting::Time { left } => format!("{} more", duration(*left)),
         Waiting::Requests { check, have, need, about } => {
             let more = counted(need.saturating_sub(*have), "more canary request");
-            let rate = canary.map_or_else(|| "rate".to_owned(), |canary| format!("{}/s", rate(canary.rps)));
+            let seen = canary.filter(|canary| canary.rps > 0.0);
+            let rate = seen.map_or_else(|| "rate".to_owned(), |canary| format!("{}/s", rate(canary.rps)));
             let about = about.map_or_else(
                 || "no traffic at present".to_owned(),
                 |about| format!("about {} at the present {rate}", duration(about)),
@@ -238,6 +239,26 @@ pub(super) fn check_name(name: &str) -> &str {
         "consecutiveErrors" => "errors in a row",
         other => other,
     }
+}
+
+/// Canary requests a second: as measured, or its share of what the service gets while none has come.
+pub(super) fn canary_rate(service: &ServiceView) -> f64 {
+    let all: f64 = service.versions.iter().map(|version| version.rps).sum();
+    version(service, Role::Canary)
+        .map_or(0.0, |canary| if canary.rps > 0.0 { canary.rps } else { all * canary.weight.ratio() })
+}
+
+/// That a check cannot tell yet: how many requests it has of those it needs, and about how long the rest take.
+pub(super) fn too_few(check: &CheckView, rps: f64) -> Option<String> {
+    let missing = check.min_requests.saturating_sub(check.requests);
+    if missing == 0 || check.verdict == Verdict::Fail {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "for the eye")]
+    let about = std::time::Duration::try_from_secs_f64(missing as f64 / rps);
+    let about =
+        about.map_or_else(|_| "no traffic at present".to_owned(), |about| format!("about {} more", duration(about)));
+    Some(format!("{} of {}, {about}", number(check.requests), counted(check.min_requests, "request")))
 }
 
 /// How much of the evidence that reverts there is, in `0..=1`.
@@ -314,7 +335,8 @@ fn tree(service: &ServiceView, style: Style) -> String {
         row[1] = Cell::toned(mark.tone(), format!("{} {}", style.mark(mark), step_of(rollout)));
         row[9] = Cell::new(format!("{}{to}", service.stable));
         rows.push(row);
-        rows.extend(step_rows(gap, rollout, mark, style));
+        let rps = canary_rate(service);
+        rows.extend(step_rows(gap, rollout, mark, rps, style));
     }
     render(&COLUMNS, &NUMBERS, &rows, style)
 }
@@ -346,7 +368,7 @@ fn version_row(branch: &str, version: &VersionView) -> Vec<Cell> {
     ]
 }
 
-fn step_rows(indent: &str, rollout: &RolloutView, present: Mark, style: Style) -> Vec<Vec<Cell>> {
+fn step_rows(indent: &str, rollout: &RolloutView, present: Mark, rps: f64, style: Style) -> Vec<Vec<Cell>> {
     let [branch, last, trunk, gap] = style.tree();
     let all = rollout.steps.len();
     let from = rollout.step.saturating_sub(STEPS_AROUND + 1).min(all);
@@ -375,7 +397,7 @@ fn step_rows(indent: &str, rollout: &RolloutView, present: Mark, style: Style) -
         ]);
         if number == rollout.step {
             let indent = format!("{indent}{}", if is_last { gap } else { trunk });
-            rows.extend(check_rows(&indent, &rollout.checks, style));
+            rows.extend(check_rows(&indent, &rollout.checks, rps, style));
         }
     }
     if all > to {
@@ -384,35 +406,35 @@ fn step_rows(indent: &str, rollout: &RolloutView, present: Mark, style: Style) -
     rows
 }
 
-fn check_rows(indent: &str, checks: &[CheckView], style: Style) -> Vec<Vec<Cell>> {
+fn check_rows(indent: &str, checks: &[CheckView], rps: f64, style: Style) -> Vec<Vec<Cell>> {
     let [branch, last, ..] = style.tree();
     let rows = checks.iter().enumerate().map(|(index, check)| {
         let mark = Mark::from(check.verdict);
         let state = match check.verdict {
             Verdict::Pass => "pass",
             Verdict::Fail => "fail",
-            Verdict::NoData => "no data",
+            Verdict::NoData => "too few",
         };
         let mut row = vec![Cell::default(); COLUMNS.len()];
         let branch = if index + 1 == checks.len() { last } else { branch };
         row[0] = Cell::new(format!("{indent}{branch}{}", check_name(&check.name)));
         row[1] = Cell::toned(mark.tone(), format!("{} {state}", style.mark(mark)));
-        row[9] = Cell::new(check_info(check));
+        row[9] = Cell::new(check_info(check, rps));
         row
     });
     rows.collect()
 }
 
 /// Value, limit, stable's value, sample size.
-fn check_info(check: &CheckView) -> String {
+fn check_info(check: &CheckView, rps: f64) -> String {
     if check.unit == Unit::LogEvidence {
-        let requests = counted(check.requests, "canary request");
+        let requests = too_few(check, rps).unwrap_or_else(|| counted(check.requests, "canary request"));
         return format!("{} of the evidence that reverts, {requests}", whole_percent(evidence(check)));
     }
     let value = check.value.map_or_else(|| "none".to_owned(), |value| amount(value, check.unit));
     let stable = check.stable.map_or_else(String::new, |stable| format!(", stable {}", amount(stable, check.unit)));
-    let requests = if check.requests < check.min_requests {
-        format!(", {} of {}", number(check.requests), counted(check.min_requests, "request"))
+    let requests = if let Some(too_few) = too_few(check, rps) {
+        format!(", {too_few}")
     } else if check.requests > 0 {
         format!(", {}", counted(check.requests, "request"))
     } else {

@@ -7,8 +7,10 @@ use super::{
     endpoints::endpoint_items,
     event::{bad, cause, shares},
     quantity::{counted, duration, latency, limit, number, quantile, share},
+    quiet::{LONG, waits_long},
     status::{
-        amount, awaited, beside, bound, check_name, evidence, routes, step_named, step_words, version, whole_percent,
+        amount, awaited, beside, bound, canary_rate, check_name, evidence, routes, step_named, step_words, too_few,
+        version, whole_percent,
     },
     style::{Mark, Style, Tone},
 };
@@ -93,6 +95,7 @@ fn progressing(service: &ServiceView, rollout: &RolloutView, style: Style) -> Ve
     for waiting in &rollout.waiting {
         lines.push(item(style, Mark::Awaited, &waiting_in_full(waiting, canary)));
     }
+    lines.extend(rollout.waiting.iter().flat_map(|waiting| wait_less(service, waiting)));
     lines.extend(in_force(service, rollout, style));
     lines.extend(checks(service, rollout, style));
     lines.extend(analysed_beside(service, style));
@@ -202,6 +205,18 @@ fn healthy(service: &ServiceView, because: Option<Because<'_>>, style: Style) ->
     lines
 }
 
+/// What can be done where requests are waited for that take long to come.
+fn wait_less(service: &ServiceView, waiting: &Waiting) -> Vec<String> {
+    let canary = service.canary.as_ref().map_or("the canary", |canary| canary.as_str());
+    let weight = version(service, Role::Canary).map_or(Weight::ZERO, |canary| canary.weight);
+    match waiting {
+        Waiting::Requests { check, about, .. } if check != "step" && about.is_none_or(|about| about >= LONG) => {
+            waits_long(&service.name, (canary, weight), check)
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn waiting_in_full(waiting: &Waiting, canary: Option<&VersionView>) -> String {
     match waiting {
         Waiting::Time { left } => format!("time: {} left in this step", duration(*left)),
@@ -229,11 +244,13 @@ fn checks(service: &ServiceView, rollout: &RolloutView, style: Style) -> Vec<Str
         return vec!["Nothing is watched: no limit is set and the share test is off.".to_owned()];
     }
     let canary = service.canary.as_ref().map_or("the canary", |canary| canary.as_str());
-    let lines = rollout.checks.iter().map(|check| item(style, check.verdict.into(), &check_in_full(check, canary)));
+    let rps = canary_rate(service);
+    let in_full = |check: &CheckView| item(style, check.verdict.into(), &check_in_full(check, canary, rps));
+    let lines = rollout.checks.iter().map(in_full);
     std::iter::once("It is stopped at once if:".to_owned()).chain(lines).collect()
 }
 
-fn check_in_full(check: &CheckView, canary: &str) -> String {
+fn check_in_full(check: &CheckView, canary: &str, rps: f64) -> String {
     let name = check_name(&check.name);
     let rule = match check.unit {
         Unit::LogEvidence => format!("{canary} gets more than its fair share of the errors"),
@@ -244,17 +261,18 @@ fn check_in_full(check: &CheckView, canary: &str) -> String {
     let requests = counted(check.requests, "canary request");
     let stands = match (check.unit, check.verdict, check.value) {
         (Unit::LogEvidence, Verdict::Fail, _) => format!("it does, {requests}"),
+        (Unit::LogEvidence, Verdict::NoData, _) => format!(
+            "not enough evidence yet, {}; {} of the evidence so far",
+            too_few(check, rps).unwrap_or_else(|| "no requests of both".to_owned()),
+            whole_percent(evidence(check))
+        ),
         (Unit::LogEvidence, ..) => {
             format!("{} of the evidence needed, {requests}", whole_percent(evidence(check)))
         }
         (_, Verdict::NoData, value) => {
             let value = value.map_or_else(|| "no data".to_owned(), |value| amount(value, check.unit));
-            let needed = check.min_requests.max(1);
-            format!(
-                "{value} so far; judged from {} on, {} are in{stable}",
-                counted(needed, "request"),
-                number(check.requests)
-            )
+            let few = too_few(check, rps).unwrap_or_else(|| counted(check.requests, "request"));
+            format!("{value} so far; not enough evidence yet, {few}{stable}")
         }
         (Unit::Count, _, value) => format!("{} now", amount(value.unwrap_or(0.0), Unit::Count)),
         (_, _, Some(value)) => format!("{} now, {requests}{stable}", amount(value, check.unit)),

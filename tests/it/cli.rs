@@ -59,12 +59,13 @@ fn golden(name: &str, text: &str) {
     assert_eq!(text, wanted, "{name} differs; if that is meant, run with SERIN_BLESS=1\n{text}");
 }
 
-fn stages() -> [(&'static str, Stage); 5] {
+fn stages() -> [(&'static str, Stage); 6] {
     let with = |service, history| Stage::new(vec![service], history, Setting::default());
     let mut lopsided = stage::degraded();
     lopsided.last_event = stage::lopsided_history().pop();
     [
         ("progressing", Stage::progressing()),
+        ("quiet", with(stage::quiet(), stage::history())),
         ("paused", with(stage::paused(), stage::paused_history())),
         ("degraded", with(stage::degraded(), stage::aborted_history())),
         ("lopsided", with(lopsided, stage::lopsided_history())),
@@ -81,6 +82,18 @@ fn each_phase_has_its_status_and_its_why() {
             golden(&format!("{verb}-{name}.txt"), &run.stdout);
         }
     }
+}
+
+#[test]
+fn a_canary_that_nobody_has_drawn_yet_is_told_from_silence() {
+    let mut service = stage::quiet();
+    (service.versions[1].rps, service.versions[1].counts) = (0.0, stage::counts(0, 0));
+    let status = |service| run(&Stage::new(vec![service], stage::history(), Setting::default()), &["status"]).stdout;
+    let busy = status(service.clone());
+    assert!(busy.contains("3 of 20 requests, about 4m") && !busy.contains("no traffic"), "{busy}");
+    service.versions[0].rps = 0.0;
+    let silent = status(service);
+    assert!(silent.contains("3 of 20 requests, no traffic at present"), "{silent}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn a_button_leads_over_the_login_and_a_question_to_a_command_with_actor_and_reas
 
 #[test]
 fn a_verb_has_a_button_where_it_applies_and_nowhere_else() {
-    let verbs = ["abort", "pause", "resume", "promote", "drain", "terminate", "retry", "undo"];
+    let verbs = ["abort", "pause", "resume", "promote", "set-weight", "drain", "terminate", "retry", "undo", "start"];
     let has = |service: ServiceView| {
         let stage = Stage::new(vec![service], stage::history(), Setting::default());
         let body = page(&stage, "/services/web").body;
@@ -142,10 +142,10 @@ fn a_verb_has_a_button_where_it_applies_and_nowhere_else() {
         }
         verbs.into_iter().zip(shown).filter(|(_, shown)| *shown).map(|(verb, _)| verb).collect::<Vec<_>>()
     };
-    assert_eq!(has(stage::progressing()), ["abort", "pause", "promote", "drain"]);
-    assert_eq!(has(stage::paused()), ["abort", "resume", "promote", "drain"]);
-    assert_eq!(has(stage::degraded()), ["retry"]);
-    assert_eq!(has(stage::healthy()), ["undo"]);
+    assert_eq!(has(stage::progressing()), ["abort", "pause", "promote", "set-weight", "drain"]);
+    assert_eq!(has(stage::paused()), ["abort", "resume", "promote", "set-weight", "drain"]);
+    assert_eq!(has(stage::degraded()), ["retry", "start"]);
+    assert_eq!(has(stage::healthy()), ["undo", "start"]);
 
     let stage = Stage::new(vec![stage::healthy()], stage::history(), Setting::default());
     let cookie = log_in(&stage, WRITE, "ann");
@@ -154,6 +154,57 @@ fn a_verb_has_a_button_where_it_applies_and_nowhere_else() {
     let form = field(&question, "form");
     assert_eq!(deed(&stage, &cookie, "/services/web/undo", &format!("form={form}&revision=7&reason=x")).status, 303);
     assert_eq!(stage.commands.lock().unwrap()[0].verb, Verb::Undo { to: None });
+}
+
+#[test]
+fn a_weight_and_a_version_are_asked_for_and_passed_on() {
+    let stage = Stage::progressing();
+    let away = page(&stage, "/services/web/set-weight");
+    assert!(away.head.contains("location: /login?next=/services/web/set-weight"), "{}", away.head);
+    let cookie = log_in(&stage, WRITE, "ann");
+    let path = "/services/web/set-weight";
+    let question = stage.ask("GET", path, &[HTML, ("cookie", &cookie)], "");
+    for words in
+        ["<label for=\"weight\">Its share, as 5% or 2500ppm (now 5%)</label>", "pauses there until a person goes on"]
+    {
+        assert!(question.body.contains(words), "{words} in {}", question.body);
+    }
+    assert!(question.body.len() <= 60 * 1024);
+    let form = field(&question, "form");
+    let deed_of =
+        |path: &str, fields: &str| deed(&stage, &cookie, path, &format!("form={form}&revision=7&{fields}")).status;
+    // It is passed on to a control plane that cannot write it down.
+    for (fields, status) in [
+        ("reason=x", 422),
+        ("weight=", 422),
+        ("weight=200%25", 422),
+        ("weight=20%25&to=v2", 422),
+        ("weight=20%25&reason=slowly", 500),
+    ] {
+        assert_eq!(deed_of(path, fields), status, "{fields}");
+    }
+    let command = stage.commands.lock().unwrap().pop().unwrap();
+    assert_eq!(
+        (command.verb, command.actor, command.reason),
+        (Verb::SetWeight("20%".parse().unwrap()), "ann".into(), "slowly".into())
+    );
+
+    let stage = Stage::new(vec![stage::healthy()], stage::history(), Setting::default());
+    let cookie = log_in(&stage, WRITE, "ann");
+    let path = "/services/web/start";
+    let question = stage.ask("GET", path, &[HTML, ("cookie", &cookie)], "");
+    assert!(
+        question.body.contains("<option value=\"v2\">v2</option>") && !question.body.contains("value=\"v1\""),
+        "{}",
+        question.body
+    );
+    let form = field(&question, "form");
+    for (fields, status) in [("reason=x", 422), ("to=v2&reason=again", 303)] {
+        assert_eq!(deed(&stage, &cookie, path, &format!("form={form}&revision=7&{fields}")).status, status, "{fields}");
+    }
+    let command = stage.commands.lock().unwrap().pop().unwrap();
+    let started = matches!(&command.verb, Verb::Start { to, site: None, .. } if to.as_str() == "v2");
+    assert!(started && command.expect_revision == Some(Revision(7)) && command.reason == "again", "{command:?}");
 }
 
 #[test]

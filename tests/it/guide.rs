@@ -6,7 +6,12 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use serin::{config, guide::PAGES};
+use serin::{
+    config,
+    demo::show::Pace,
+    engine::plan::{Pause, Step},
+    guide::PAGES,
+};
 
 /// The blocks of a page: the word behind the fence, and the text.
 fn blocks(text: &str) -> Vec<(&str, &str)> {
@@ -22,6 +27,30 @@ fn blocks(text: &str) -> Vec<(&str, &str)> {
 fn serin(folder: &Path, args: &[String]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_serin"));
     command.current_dir(folder).env_clear().stdin(Stdio::null()).args(args).output().unwrap()
+}
+
+/// The picture at the top of the README, drawn by the command that its plan names; `SERIN_BLESS=1` draws it anew.
+#[test]
+fn the_picture_of_the_demo_is_what_its_plan_does() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let plan = config::load(&root.join("config/demo.yaml"), &|_| None).unwrap().services.remove(0);
+    let hold = Step::Pause(Pause::For(Pace::NORMAL.hold));
+    assert_eq!(plan.strategy.steps.iter().filter(|step| **step == hold).count(), 3, "the demo's own plan");
+    let told = fs::read_to_string(root.join("config/demo.yaml")).unwrap();
+    let line = told.lines().find_map(|line| line.strip_prefix("# serin ")).unwrap();
+    assert!(line.contains(&format!("--rate {} ", Pace::NORMAL.rate)), "{line}");
+    let (line, path) = line.split_once(" --svg ").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let drawn = folder.path().join("demo.svg");
+    let args = [words(line), vec!["--svg".to_owned(), drawn.display().to_string()]].concat();
+    let done = serin(root, &args);
+    assert!(done.status.success(), "{done:?}");
+    let picture = fs::read_to_string(drawn).unwrap();
+    if std::env::var_os("SERIN_BLESS").is_some() {
+        fs::write(root.join(path), &picture).unwrap();
+    }
+    assert_eq!(fs::read_to_string(root.join(path)).unwrap_or_default(), picture, "{path}: run with SERIN_BLESS=1");
+    assert!(fs::read_to_string(root.join("README.md")).unwrap().contains(&format!("]({path})")));
 }
 
 /// Splits as a shell does for what is in the manual: words, and double quotes.

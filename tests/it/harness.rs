@@ -109,6 +109,13 @@ impl Serin {
         self.spawn_by(shell, &self.file(), Stdio::null());
     }
 
+    /// Starts it with these beside the environment of the test.
+    pub fn spawn_told(&mut self, environment: &[(&str, &str)], out: Stdio) {
+        let mut command = Command::new(binary());
+        command.envs(environment.iter().copied());
+        self.spawn_by(command, &self.file(), out);
+    }
+
     fn spawn_on(&mut self, file: &Path, out: Stdio) {
         self.spawn_by(Command::new(binary()), file, out);
     }

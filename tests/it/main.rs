@@ -25,6 +25,7 @@ mod prometheus;
 mod promises;
 mod proxy;
 mod replacing;
+mod secrets;
 mod stage;
 mod times;
 mod traces;

@@ -269,7 +269,7 @@ pub fn version(name: &str) -> VersionName {
     VersionName::new(name).unwrap()
 }
 
-fn counts(errors: u64, requests: u64) -> Counts {
+pub fn counts(errors: u64, requests: u64) -> Counts {
     Counts { requests, errors }
 }
 
@@ -338,6 +338,8 @@ fn version_view(name: &str, role: Role, weight: &str, counts: Counts) -> Version
         measured: busy.then_some(match weight {
             "5%" => 0.0497,
             "95%" => 0.9503,
+            "1%" => 0.01,
+            "99%" => 0.99,
             _ => 1.0,
         }),
         window: Duration::from_secs(48),
@@ -393,6 +395,34 @@ pub fn progressing() -> ServiceView {
         last_event: history().pop(),
         analysis_runs: Vec::new(),
     }
+}
+
+/// A dead canary with so little traffic that nothing can tell yet.
+pub fn quiet() -> ServiceView {
+    let mut service = progressing();
+    let few = |name: &str, need, value, limit, unit| CheckView {
+        requests: 3,
+        min_requests: need,
+        stable: (unit == Unit::Ratio).then_some(0.0),
+        ..check(name, Verdict::NoData, Some(value), limit, unit)
+    };
+    if let Some(rollout) = &mut service.rollout {
+        (rollout.step, rollout.forecast) = (1, None);
+        rollout.steps = ["weight 1%, hold 2m", "weight 5%, hold 2m"].map(ToOwned::to_owned).to_vec();
+        let about = Some(Duration::from_secs(197 * 16));
+        rollout.waiting = vec![Waiting::Requests { check: "p99".into(), have: 3, need: 200, about }];
+        rollout.checks = vec![
+            few("errorRate", 50, 1.0, 0.02, Unit::Ratio),
+            few("p99", 200, 0.184, 0.8, Unit::Seconds),
+            few("versusStable", 20, 3.1, 100f64.ln(), Unit::LogEvidence),
+            few("consecutiveErrors", 20, 3.0, 20.0, Unit::Count),
+        ];
+    }
+    service.versions = vec![
+        version_view("v1", Role::Stable, "99%", counts(0, 297)),
+        version_view("v2", Role::Canary, "1%", counts(3, 3)),
+    ];
+    service
 }
 
 /// The same, waiting for a person.

@@ -9,6 +9,7 @@ use serin::engine::{
     names::Revision,
     plan::{ErrorRateLimit, Guard, OnFailure, OnNoTraffic, Pause, Step, Wish},
     policy::EarlyPromotion,
+    view::{Verdict, Waiting},
     weight::Weight,
 };
 
@@ -50,6 +51,32 @@ fn a_healthy_canary_goes_through_all_steps_and_becomes_stable() {
     );
     world.run(secs(29), GOOD, &mut dice);
     assert_eq!(world.events.len(), 6, "a promoted version starts nothing by itself");
+}
+
+#[test]
+fn a_dead_canary_with_too_few_requests_passes_no_check() {
+    let (mut world, mut dice) = (World::new(plan(vec![weight("1%"), hold(600)])), Dice::new(2));
+    let dead = Traffic { requests: 2, stable_errors: 0, canary_errors: 1_000_000 };
+    let mut seen = false;
+    let checks = |world: &World| {
+        let view = world.engine.view(world.now);
+        view.services[0].rollout.as_ref().map_or_else(Vec::new, |rollout| rollout.checks.clone())
+    };
+    world.tick(Traffic { requests: 0, ..dead }, &mut dice);
+    while checks(&world).iter().all(|check| check.requests == 0) {
+        let waiting = world.engine.view(world.now).services[0].rollout.clone().unwrap().waiting;
+        let about = |waiting: &Waiting| matches!(waiting, Waiting::Requests { about: Some(_), .. });
+        assert_eq!(waiting.iter().any(about), seen, "{waiting:?}");
+        world.tick(dead, &mut dice);
+        seen = true;
+    }
+    assert!(seen);
+    for check in checks(&world) {
+        assert_eq!((check.verdict, check.min_requests), (Verdict::NoData, 20), "{check:?}");
+    }
+    // Enough of it tells, before the twenty that a healthy one would need.
+    world.run(secs(600), dead, &mut dice);
+    assert!(matches!(world.last(EventKind::Aborted).unwrap().cause, Cause::ShareTest { .. }));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serin::engine::{
     input::{Command, Input, Refusal, Verb},
     memory::{EvidenceMemory, Memory, PhaseMemory},
     names::{Generation, Role, ServiceName, VersionName},
+    numbering::Numbering,
     plan::{Guard, OnNoTraffic, Pause, ServicePlan, Step, Strategy, VersionPlan, Wish},
     policy::Policy,
     samples::{Counts, EndpointSamples, FailedBuckets, Samples, SlotSamples},
@@ -304,6 +305,7 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
         failure: FailurePlan::default(),
         strategy: Strategy {
             steps,
+            numbering: Numbering::Each,
             guard: Guard::default(),
             on_no_traffic: OnNoTraffic::Wait,
             no_traffic_for: Duration::from_mins(10),

@@ -39,6 +39,10 @@ struct Deed {
     reason: String,
     #[serde(default)]
     full: bool,
+    /// Of `set-weight`.
+    weight: Option<String>,
+    /// Of `start`.
+    to: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -110,7 +114,7 @@ pub(super) async fn ask(
         return html(StatusCode::NOT_FOUND, page::sorry("There is no such service.", None));
     };
     let Some(session) = inside.gate.sessions.of(&headers).filter(|session| session.may_write) else {
-        let verb: String = verb.chars().filter(char::is_ascii_lowercase).take(20).collect();
+        let verb: String = verb.chars().filter(|c| c.is_ascii_lowercase() || *c == '-').take(20).collect();
         let query = if full { "%3Ffull=true" } else { "" };
         return Redirect::to(&format!("/login?next=/services/{}/{verb}{query}", service.name)).into_response();
     };
@@ -143,8 +147,9 @@ pub(super) async fn carry_out(
     };
     let actor = if session.actor.is_empty() { "dashboard".to_owned() } else { session.actor };
     let reason = Some(form.reason).filter(|reason| !reason.trim().is_empty());
-    let wanted =
-        CommandRequest { reason, expect_revision: Some(form.revision), full: form.full, ..CommandRequest::default() };
+    let Deed { full, weight, to, .. } = form;
+    let expect_revision = Some(form.revision);
+    let wanted = CommandRequest { reason, expect_revision, to, weight, full, ..CommandRequest::default() };
     let command = match wanted.into_command(service, &verb, actor, crate::config::site) {
         Ok(command) => command,
         Err(bad) => return html(StatusCode::UNPROCESSABLE_ENTITY, page::sorry(&capital(&bad.to_string()), None)),

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{
-        names::Role,
+        names::{Role, VersionName},
         view::{PhaseView, ServiceView},
         weight::Weight,
     },
@@ -19,6 +19,17 @@ pub(super) struct Offer {
     pub(super) label: String,
     /// What it does, in one sentence.
     pub(super) effect: String,
+    /// What else must be said.
+    pub(super) wants: Option<Wants>,
+}
+
+/// What a form asks for besides the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// The canary's share; it has this now.
+    Weight(Weight),
+    /// One of these versions.
+    Version(Vec<String>),
 }
 
 /// All that may be done now; giving up comes first.
@@ -27,7 +38,7 @@ pub(super) fn offers(service: &ServiceView) -> Vec<Offer> {
     let stable = &service.stable;
     let weight = service.versions.iter().find(|version| version.role == Role::Canary).map(|canary| canary.weight);
     let at = weight.map_or_else(String::new, |weight| format!("{weight} \u{2192} 0%: "));
-    let offer = |verb, label: String, effect: String| Offer { verb, full: false, label, effect };
+    let offer = |verb, label: String, effect: String| Offer { verb, full: false, label, effect, wants: None };
     match (service.phase, &service.rollout) {
         (_, Some(rollout)) => {
             let stop = offer(
@@ -57,7 +68,7 @@ pub(super) fn offers(service: &ServiceView) -> Vec<Offer> {
                     ),
                 )
             };
-            let mut all = vec![stop, hold, next];
+            let mut all = vec![stop, hold, next, set_weight(canary, weight.unwrap_or(Weight::ZERO))];
             if weight.is_some_and(|weight| weight > Weight::ZERO) {
                 let effect =
                     "Nobody new comes to it; who is there already may finish, and clients that stick to it stay.";
@@ -68,6 +79,7 @@ pub(super) fn offers(service: &ServiceView) -> Vec<Offer> {
                 all.push(offer("terminate", "End the analysis\u{2026}".to_owned(), effect.to_owned()));
             }
             all.push(full);
+            all.extend(start(service, &format!("{canary} is given up at once for it.")));
             all
         }
         (phase, None) => {
@@ -83,9 +95,35 @@ pub(super) fn offers(service: &ServiceView) -> Vec<Offer> {
                 );
                 all.push(offer("undo", format!("Go back to {back}\u{2026}"), effect));
             }
+            all.extend(start(service, &format!("{stable} stays stable until it is promoted.")));
             all
         }
     }
+}
+
+fn set_weight(canary: &str, now: Weight) -> Offer {
+    Offer {
+        verb: "set-weight",
+        full: false,
+        label: "Set the weight\u{2026}".to_owned(),
+        effect: format!("{canary} gets the share below at once, and the rollout pauses there until a person goes on."),
+        wants: Some(Wants::Weight(now)),
+    }
+}
+
+/// A rollout of a version that has no part yet, if there is one.
+fn start(service: &ServiceView, besides: &str) -> Option<Offer> {
+    let canary = service.canary.as_ref().filter(|_| service.rollout.is_some());
+    let has_part = |name: &VersionName| *name == service.stable || Some(name) == canary;
+    let others: Vec<String> =
+        service.versions.iter().filter(|of| !has_part(&of.name)).map(|of| of.name.to_string()).collect();
+    (!others.is_empty()).then(|| Offer {
+        verb: "start",
+        full: false,
+        label: "Start a rollout\u{2026}".to_owned(),
+        effect: format!("The version below begins at step 1 of the plan. {besides}"),
+        wants: Some(Wants::Version(others)),
+    })
 }
 
 /// The offer of that verb, if it may be done now.

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::{
     chart::clock,
     look::{self, Moment, Pieces},
-    offer::{Offer, standing},
+    offer::{Offer, Wants, standing},
 };
 use crate::{
     admin::session::Session,
@@ -72,15 +72,32 @@ pub(super) fn ask(service: &ServiceView, offer: &Offer, session: &Session, at: T
                 input type="hidden" name="form" value=(session.form_token);
                 input type="hidden" name="revision" value=(service.revision);
                 @if offer.full { input type="hidden" name="full" value="true"; }
+                @if let Some(wants) = &offer.wants { (wanted(wants)) }
                 label for="reason" { "Why, for the history (may be empty)" }
                 input id="reason" name="reason" maxlength=(REASON_BYTES_MAX / 4) autocomplete="off";
                 div class="row" {
-                    button class=(class) type="submit" id="confirm" autofocus { (offer.label.trim_end_matches('\u{2026}')) " now" }
+                    button class=(class) type="submit" id="confirm" autofocus[offer.wants.is_none()] { (offer.label.trim_end_matches('\u{2026}')) " now" }
                     a href={ "/services/" (service.name) } { "No, back" }
                 }
             }
         }
     })
+}
+
+/// What else must be said, with the focus in it.
+fn wanted(wants: &Wants) -> Markup {
+    html! {
+        @match wants {
+            Wants::Weight(now) => {
+                label for="weight" { "Its share, as 5% or 2500ppm (now " (now) ")" }
+                input id="weight" name="weight" required maxlength="12" autocomplete="off" autofocus;
+            }
+            Wants::Version(all) => {
+                label for="to" { "Which version" }
+                select id="to" name="to" required autofocus { @for name in all { option value=(name) { (name) } } }
+            }
+        }
+    }
 }
 
 /// The way in.

@@ -217,7 +217,7 @@ impl Service {
     }
 
     fn present_step(&self) -> usize {
-        self.rollout().map_or(0, |rollout| rollout.step + 1)
+        self.rollout().map_or(0, |rollout| self.plan.strategy.number(rollout.step))
     }
 
     fn take_run(&mut self, kind: RunKind) -> Option<AnalysisRun> {

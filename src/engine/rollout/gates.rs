@@ -216,6 +216,7 @@ impl Service {
         let (service, revision) = (self.plan.name.clone(), self.standing.revision);
         GateQuestion {
             ticket: GateTicket { service, revision, gate: Arc::clone(&gate.name), step, asked: now },
+            step: self.plan.strategy.number(step),
             kind: gate.kind,
             timeout: gate.timeout,
             phase,

@@ -7,6 +7,7 @@ use super::state::Service;
 use crate::engine::{
     analysis::template::Arm,
     event::Cause,
+    minimum::{SHARE_TEST_REQUESTS, quantile_name},
     names::VersionName,
     plan::{ErrorRateLimit, LatencyLimit},
     samples::Counts,
@@ -14,10 +15,6 @@ use crate::engine::{
     time::Timestamp,
     view::{CheckView, Unit, Verdict},
 };
-
-/// Requests without which the share test has not had its chance: three errors of twenty already tell at small shares,
-/// and none of none tells nothing.
-const SHARE_TEST_REQUESTS: u64 = 20;
 
 /// A check that has not had its minimum of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,18 +54,8 @@ impl Service {
     pub(super) fn lacks(&self) -> Option<Lack> {
         let rollout = self.rollout().filter(|rollout| rollout.weight.ppm() > 0)?;
         let have = self.traffic.since_cut(&rollout.target.version).requests;
-        let guard = &self.plan.strategy.guard;
-        let errors = guard.error_rate.iter().map(|limit| ("errorRate".to_owned(), limit.min_requests));
-        let latency = guard.latency.iter().map(|limit| (quantile_name(limit.quantile), limit.min_requests));
-        let shares = guard.share_test.iter().map(|_| ("versusStable".to_owned(), SHARE_TEST_REQUESTS));
-        let run = Some(guard.consecutive_errors).filter(|limit| *limit > 0);
-        let run = run.map(|limit| ("consecutiveErrors".to_owned(), limit));
-        let most = errors
-            .chain(latency)
-            .chain(shares)
-            .chain(run)
-            .filter(|(_, need)| have < *need)
-            .max_by_key(|(_, need)| *need);
+        let lacking = self.plan.strategy.guard.minimums().filter(|(_, need)| have < *need);
+        let most = lacking.max_by_key(|(_, need)| *need);
         most.map(|(check, need)| Lack { check, have, need })
     }
 
@@ -168,9 +155,10 @@ impl Service {
         let plan = self.plan.strategy.guard.share_test?;
         let (canary, stable) = watched.test.counts();
         let seen = canary.requests > 0 && stable.requests > 0;
+        let enough = seen && canary.requests >= SHARE_TEST_REQUESTS;
         Some(CheckView {
             name: "versusStable".to_owned(),
-            verdict: match (watched.test.reverts(), seen) {
+            verdict: match (watched.test.reverts(), enough) {
                 (true, _) => Verdict::Fail,
                 (false, true) => Verdict::Pass,
                 (false, false) => Verdict::NoData,
@@ -179,7 +167,7 @@ impl Service {
             limit: (1.0 / plan.alpha).ln(),
             unit: Unit::LogEvidence,
             requests: canary.requests,
-            min_requests: 0,
+            min_requests: SHARE_TEST_REQUESTS,
             stable: None,
         })
     }
@@ -190,24 +178,18 @@ impl Service {
             name: "consecutiveErrors".to_owned(),
             verdict: match () {
                 () if errors >= limit => Verdict::Fail,
-                () if requests > 0 => Verdict::Pass,
+                // Fewer than could ever be too many say nothing yet.
+                () if requests >= limit => Verdict::Pass,
                 () => Verdict::NoData,
             },
             value: Some(count(errors)),
             limit: count(limit),
             unit: Unit::Count,
             requests,
-            min_requests: 0,
+            min_requests: limit,
             stable: None,
         }
     }
-}
-
-/// `p99` for 0.99, `p999` for 0.999, as the short form writes them.
-pub(super) fn quantile_name(quantile: f64) -> String {
-    let digits = format!("{quantile:.6}");
-    let digits = digits.trim_start_matches("0.").trim_end_matches('0');
-    format!("p{digits:0<2}")
 }
 
 fn verdict(counts: Counts, min_requests: u64, over: Option<bool>) -> Verdict {
@@ -221,16 +203,4 @@ fn verdict(counts: Counts, min_requests: u64, over: Option<bool>) -> Verdict {
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
 const fn count(number: u64) -> f64 {
     number as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_named_as_people_say_them() {
-        for (quantile, name) in [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p999")] {
-            assert_eq!(quantile_name(quantile), name);
-        }
-    }
 }

@@ -57,8 +57,8 @@ impl Service {
         let table = self.table();
         RolloutView {
             started: rollout.started,
-            step: rollout.step + 1,
-            steps: self.plan.strategy.steps.iter().map(step_words).collect(),
+            step: self.plan.strategy.number(rollout.step),
+            steps: self.plan.strategy.written().collect(),
             in_step: until.since(rollout.since),
             waiting: self.waiting(rollout, now),
             checks: self.checks(now),
@@ -127,9 +127,14 @@ impl Service {
     }
 
     fn requests(&self, check: &str, have: u64, need: u64, canary: &VersionName, now: Timestamp) -> Waiting {
-        let rps = self.traffic.summary(canary, now, LOOK_BACK, 0).rps();
+        let rps = |version| self.traffic.summary(version, now, LOOK_BACK, 0).rps();
+        let mut rps_of_canary = rps(canary);
+        if rps_of_canary <= 0.0 {
+            // None has been drawn yet, which is no sign of silence where stable has requests.
+            rps_of_canary = rps(&self.standing.stable.version) * self.canary_weight().ratio();
+        }
         #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-        let seconds = need.saturating_sub(have) as f64 / rps;
+        let seconds = need.saturating_sub(have) as f64 / rps_of_canary;
         let about = Duration::try_from_secs_f64(seconds).ok();
         Waiting::Requests { check: check.to_owned(), have, need, about }
     }
@@ -165,45 +170,6 @@ impl Service {
 
 fn mirror_view(route: &MirrorRoute) -> MirrorView {
     MirrorView { name: route.name.to_string(), share: route.share }
-}
-
-/// A step as the file writes it.
-fn step_words(step: &Step) -> String {
-    match step {
-        Step::SetWeight(weight) => format!("setWeight {weight}"),
-        Step::SetHeaderRoute { name, route: Some(_) } => format!("setHeaderRoute {name}"),
-        Step::SetHeaderRoute { name, route: None } => format!("setHeaderRoute {name} removed"),
-        Step::SetMirrorRoute { name, route: Some(route) } => format!("setMirrorRoute {name} {}", route.share),
-        Step::SetMirrorRoute { name, route: None } => format!("setMirrorRoute {name} removed"),
-        Step::Pause(Pause::For(duration)) => format!("pause {}", duration_words(*duration)),
-        Step::Pause(Pause::Bake(duration)) => format!("bake {}", duration_words(*duration)),
-        Step::Pause(Pause::Requests(requests)) => format!("pause {requests} requests"),
-        Step::Pause(Pause::Person) => "pause until promoted".to_owned(),
-        Step::Experiment(Experiment { duration, arms, .. }) => {
-            let arms: Vec<String> = arms.iter().map(|arm| format!("{} {}", arm.name, arm.weight)).collect();
-            let duration = duration.map(|duration| format!(", {}", duration_words(duration))).unwrap_or_default();
-            format!("experiment {}{duration}", arms.join(", "))
-        }
-        Step::Analysis(templates) => {
-            let names: Vec<_> = templates.iter().map(|template| template.name.as_str()).collect();
-            format!("analysis {}", names.join(", "))
-        }
-    }
-}
-
-/// `1h30m`, `2m`, `1.5s`, `250ms`: as the file writes durations.
-fn duration_words(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    if duration.subsec_millis() > 0 || seconds == 0 {
-        return if seconds == 0 {
-            format!("{}ms", duration.as_millis())
-        } else {
-            format!("{}s", duration.as_secs_f64())
-        };
-    }
-    let parts = [(seconds / 3600, "h"), (seconds % 3600 / 60, "m"), (seconds % 60, "s")];
-    let written = parts.iter().filter(|(number, _)| *number > 0).map(|(number, unit)| format!("{number}{unit}"));
-    written.collect::<Vec<_>>().concat()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]

@@ -98,7 +98,7 @@ impl Service {
         match steps.get(at) {
             None if !is_held => self.promote(cause, log),
             Some(Step::Pause(Pause::Person)) if !is_held => {
-                let reason = format!("step {} waits for a person", at + 1);
+                let reason = format!("step {} waits for a person", self.plan.strategy.number(at));
                 self.pause(PauseKind::Step, reason, cause, log);
             }
             _ if weight != before => self.note(EventKind::WeightChanged, cause, Some(version), log),

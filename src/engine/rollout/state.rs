@@ -147,7 +147,7 @@ impl Service {
             stable: self.standing.stable.version.clone(),
             canary: about,
             weight,
-            step: self.rollout().map(|rollout| rollout.step + 1),
+            step: self.rollout().map(|rollout| self.plan.strategy.number(rollout.step)),
         };
         let canary = event.canary.clone();
         if kind.is_of_rollout() {
