@@ -56,9 +56,7 @@ impl Journal {
     /// Appends a frame and waits until the disk has it. After an error nothing of it is in the file; should even the
     /// cutting fail, it is tried again before the next frame, which is refused as long as it fails.
     pub fn append(&mut self, frame: &[u8]) -> io::Result<()> {
-        if self.uncut {
-            self.cut()?;
-        }
+        self.mend()?;
         let end = self.end + frame.len() as u64;
         if end > JOURNAL_BYTES_MAX as u64 {
             let what = "the journal is full, since no snapshot could be written";
@@ -72,6 +70,11 @@ impl Journal {
         self.end = end;
         self.records += 1;
         Ok(())
+    }
+
+    /// Cuts off what was refused, if that has failed so far: the next start would find it, and whoever looks on.
+    pub fn mend(&mut self) -> io::Result<()> {
+        if self.uncut { self.cut() } else { Ok(()) }
     }
 
     /// Begins anew: everything in it is in a snapshot now.

@@ -177,6 +177,14 @@ impl Store {
         Ok(())
     }
 
+    /// Takes off the disk what could not be remembered, where even that has failed so far. Called each second.
+    ///
+    /// # Errors
+    /// When the disk still fails: a crash now may bring back what was refused.
+    pub fn mend(&mut self) -> io::Result<()> {
+        self.journal.mend()
+    }
+
     /// Everything as it was last remembered.
     #[must_use]
     pub const fn memory(&self) -> &Memory {

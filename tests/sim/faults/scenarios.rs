@@ -171,3 +171,20 @@ fn a_record_that_was_only_in_the_cache_was_taken_for_remembered() {
         assert_eq!(disk.open().unwrap().1.memory.sequence, found, "seed {seed}");
     }
 }
+
+/// The disk failed in a sync and in the cut, and was well again; nothing else was decided, and a crash brought the refused back.
+#[test]
+fn a_decision_that_was_refused_was_in_force_after_a_crash() {
+    let disk = Disk::new(&mut Dice::new(1));
+    let decisions = decisions();
+    let (mut store, _) = disk.open().unwrap();
+    store.append(&decisions[0]).unwrap();
+    disk.fall_ill(Some(Illness::Collapsing));
+    store.append(&decisions[1]).unwrap_err();
+    store.mend().unwrap_err();
+    disk.fall_ill(None);
+    store.mend().unwrap();
+    assert_eq!(disk.peek().memory.sequence, 1);
+    drop(store);
+    assert_eq!(disk.open().unwrap().1.memory.sequence, 1);
+}

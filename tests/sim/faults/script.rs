@@ -344,7 +344,8 @@ impl Story {
             };
             ended = false;
             if let Some(verb) = verb {
-                self.machine.order(&memory.service, verb, Kill::Never, dice).unwrap().unwrap();
+                let outcome = self.machine.order(&memory.service, verb, Kill::Never, dice).unwrap();
+                assert!(outcome.is_ok(), "{outcome:?}, but the disk has {memory:?}");
             }
         }
         ended
