@@ -123,7 +123,7 @@ impl Driver {
     }
 
     fn begin(start: Start, stage: Option<Stage>) -> Result<(Self, Handle, Publication), StartError> {
-        let Start { source, store, recovered, reader } = start;
+        let Start { source, mut store, recovered, reader } = start;
         let watcher = Watcher::start(&source.path, source.text.as_bytes())?;
         let clock = Clock::start(recovered.latest);
         let now = clock.now();
@@ -174,7 +174,7 @@ impl Driver {
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         if let Some(outbox) = self.outbox.take() {
-            notify::start(&self.source.config.notify, reach(&self.source.config), outbox, &self.shared);
+            notify::start(&self.source.config.notify, reach(&self.source.config), &outbox, &self.shared);
         }
         loop {
             let now = self.clock.now();

@@ -88,10 +88,15 @@ impl Hands {
         }
     }
 
-    /// Losing this costs evidence, not safety, so a failure is only logged.
+    /// Losing this costs evidence, not safety, so a failure is only logged. What was refused is taken off the disk.
     pub(super) fn save_evidence(&mut self, evidence: &[EvidenceMemory], now: Timestamp) {
         let saved = self.store.save_evidence(evidence, now);
-        self.shared.state_writable.store(saved.is_ok() && self.backlog.is_empty(), Relaxed);
+        let mended = self.store.mend();
+        let is_writable = saved.is_ok() && mended.is_ok() && self.backlog.is_empty();
+        self.shared.state_writable.store(is_writable, Relaxed);
+        if let Err(error) = mended {
+            error!("what could not be remembered is still on the disk, and a restart would find it: {error}");
+        }
         if let Err(error) = saved {
             warn!("the share test's state could not be saved: {error}");
         }

@@ -19,7 +19,15 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    engine::{Engine, Recovered, event::Event, input::Input, memory::Memory, names::Generation, time::Timestamp},
+    engine::{
+        Engine, Recovered,
+        event::Event,
+        input::{Input, Refusal},
+        memory::Memory,
+        names::Generation,
+        plan::Plan,
+        time::Timestamp,
+    },
     publish::Publication,
     store::{self, OpenError, Store},
 };
@@ -62,12 +70,49 @@ impl Stage {
     }
 }
 
+/// What another process decided, as it stands on disk. Decides nothing itself.
+#[derive(Debug)]
+pub struct Shadow {
+    known: Memory,
+}
+
+impl Shadow {
+    /// What is remembered, and the engine as it stands by that.
+    ///
+    /// # Errors
+    /// When the engine refuses the plan as it is.
+    pub fn of(memory: Memory, plan: Plan, now: Timestamp) -> Result<(Self, Engine), Refusal> {
+        let engine = preview(memory.clone(), plan, Generation(0), now)?;
+        Ok((Self { known: memory }, engine))
+    }
+
+    /// Publishes what the other process has decided since.
+    ///
+    /// # Errors
+    /// When the engine refuses the plan beside that.
+    pub fn follow(
+        &mut self,
+        memory: Memory,
+        plan: impl FnOnce() -> Plan,
+        publication: &Publication,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if memory == self.known {
+            return Ok(());
+        }
+        self.known.clone_from(&memory);
+        let engine = preview(memory, plan(), publication.current().generation, now)?;
+        publication.publish(engine.table());
+        Ok(())
+    }
+}
+
 /// A process that serves, and waits for its turn to decide.
 #[derive(Debug)]
 pub struct Standby {
     pub(super) source: Source,
     pub(super) stage: Stage,
-    known: Memory,
+    shadow: Shadow,
 }
 
 impl Standby {
@@ -77,10 +122,9 @@ impl Standby {
     /// When the engine refuses the file as it is, or a certificate cannot be used.
     pub fn start(source: Source, remembered: store::Recovered) -> Result<Self, StartError> {
         let now = Clock::start(remembered.latest).now();
-        let known = remembered.memory.clone();
-        let engine = preview(&source, remembered.memory, Generation(0))?;
+        let (shadow, engine) = Shadow::of(remembered.memory, source.config.plan(), now)?;
         let stage = Stage::new(&source, &engine, now, VecDeque::from(remembered.history))?;
-        Ok(Self { source, stage, known })
+        Ok(Self { source, stage, shadow })
     }
 
     /// Where the table is published.
@@ -118,22 +162,22 @@ impl Standby {
 
     fn follow(&mut self, dir: &Path) {
         let Ok(remembered) = Store::peek(dir) else { return };
-        if remembered.memory == self.known {
-            return;
-        }
-        self.known.clone_from(&remembered.memory);
-        let generation = self.stage.publication.current().generation;
-        match preview(&self.source, remembered.memory, generation) {
-            Ok(engine) => drop(self.stage.publication.publish(engine.table())),
-            Err(refused) => warn!("what the other process decided cannot be followed: {refused}"),
+        let now = Clock::start(remembered.latest).now();
+        let plan = || self.source.config.plan();
+        if let Err(refused) = self.shadow.follow(remembered.memory, plan, &self.stage.publication, now) {
+            warn!("what the other process decided cannot be followed: {refused}");
         }
     }
 }
 
-/// The engine as it would stand; what it would do is not done.
-fn preview(source: &Source, memory: Memory, generation: Generation) -> Result<Engine, StartError> {
-    let now = Clock::start(Timestamp::default()).now();
+/// The engine as it would stand, had nothing come to the file since: a wish that the other process does not know is not followed
+/// before its time.
+fn preview(memory: Memory, mut plan: Plan, generation: Generation, now: Timestamp) -> Result<Engine, Refusal> {
+    for service in &mut plan.services {
+        let known = memory.services.iter().find(|known| known.service == service.name);
+        service.wish = known.and_then(|known| known.seen.clone());
+    }
     let mut engine = Engine::new(Recovered { memory, evidence: Vec::new(), distrust: None, generation });
-    engine.apply(Input::Configure(source.config.plan()), now, &mut Vec::new())?;
+    engine.apply(Input::Configure(plan), now, &mut Vec::new())?;
     Ok(engine)
 }

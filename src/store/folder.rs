@@ -2,12 +2,13 @@
 //! Knows nothing of what the files mean.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, TryLockError},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
+use super::disk::{Disk, DiskFile, private};
 use crate::engine::time::Timestamp;
 
 /// Held locked while the folder is in use; says by which process.
@@ -90,7 +91,7 @@ fn user(pid: Option<u32>) -> String {
 /// An open state folder. The lock is held until this is dropped, or the process ends however it ends.
 #[derive(Debug)]
 pub struct Folder {
-    dir: PathBuf,
+    disk: Disk,
     lock: File,
 }
 
@@ -99,15 +100,16 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be made or written, or is in use.
-    pub fn open(dir: &Path) -> Result<Self, OpenError> {
-        create(dir).map_err(|source| OpenError::Create { dir: dir.to_owned(), source })?;
-        let folder = Self { dir: dir.to_owned(), lock: lock(dir)? };
+    pub fn open(disk: Disk) -> Result<Self, OpenError> {
+        let dir = disk.dir().to_owned();
+        create(&dir).map_err(|source| OpenError::Create { dir: dir.clone(), source })?;
+        let folder = Self { disk, lock: lock(&dir)? };
         match folder.try_writing() {
             // What is remembered can still be read and served; the first decision says that it cannot be written.
             Err(error) if error.kind() == io::ErrorKind::StorageFull && folder.path(WRITE_TOKEN).exists() => {
                 tracing::error!("{} cannot be written: {error}", dir.display());
             }
-            tried => tried.map_err(|source| OpenError::NotWritable { path: dir.to_owned(), source })?,
+            tried => tried.map_err(|source| OpenError::NotWritable { path: dir, source })?,
         }
         Ok(folder)
     }
@@ -115,7 +117,12 @@ impl Folder {
     /// The path of a file in it.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+        self.disk.path(name)
+    }
+
+    /// A file of it to write into, as it is, or a new one.
+    pub fn file(&self, name: &str) -> io::Result<DiskFile> {
+        self.disk.open(name)
     }
 
     /// At most `max` bytes of a file and one more, so that the caller sees when it is too long; none when it is not there.
@@ -126,7 +133,7 @@ impl Folder {
     /// Replaces a file as a whole; after this the new content survives any crash, and before it the old one does.
     /// (Temporary file, fsync, rename, fsync of the folder: Pillai et al., "All File Systems Are Not Created Equal", 2014.)
     pub fn replace_durably(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.write_temporary(name, content)?.sync_all()?;
+        self.write_temporary(name, content)?.sync()?;
         self.rename_temporary(name)?;
         self.sync()
     }
@@ -139,7 +146,7 @@ impl Folder {
 
     /// Makes what was created or renamed in the folder survive a crash.
     pub fn sync(&self) -> io::Result<()> {
-        File::open(&self.dir)?.sync_all()
+        self.disk.sync()
     }
 
     /// Copies a damaged file to `NAME.corrupt-MILLIS`, for a person to look at, and returns the copy's name.
@@ -148,8 +155,7 @@ impl Folder {
         let free = |copy: &String| !self.path(copy).exists();
         let copies = (at.as_millis()..).map(|millis| format!("{name}.corrupt-{millis}"));
         let copy = copies.take(ASIDE_MAX * 2).find(free).ok_or(io::ErrorKind::AlreadyExists)?;
-        fs::copy(self.path(name), self.path(&copy))?;
-        File::open(self.path(&copy))?.sync_all()?;
+        self.disk.copy(name, &copy)?;
         self.forget_oldest_aside(name)?;
         Ok(copy)
     }
@@ -180,37 +186,33 @@ impl Folder {
         }
     }
 
-    fn write_temporary(&self, name: &str, content: &[u8]) -> io::Result<File> {
-        let mut file = private().create(true).truncate(true).write(true).open(self.temporary(name))?;
-        file.write_all(content)?;
+    fn write_temporary(&self, name: &str, content: &[u8]) -> io::Result<DiskFile> {
+        let file = self.disk.open(&temporary(name))?;
+        file.set_length(0)?;
+        file.write(content, 0)?;
         Ok(file)
     }
 
     fn rename_temporary(&self, name: &str) -> io::Result<()> {
-        fs::rename(self.temporary(name), self.path(name))
-    }
-
-    /// Each file has one temporary name, so that what a crash left behind is overwritten and never piles up.
-    fn temporary(&self, name: &str) -> PathBuf {
-        self.path(&format!("{name}.tmp"))
+        self.disk.rename(&temporary(name), name)
     }
 
     fn try_writing(&self) -> io::Result<()> {
-        self.write_temporary("probe", b"may this be written?\n")?.sync_all()?;
-        fs::remove_file(self.temporary("probe"))
+        self.write_temporary("probe", b"may this be written?\n")?.sync()?;
+        self.disk.remove(&temporary("probe"))
     }
 
     fn forget_oldest_aside(&self, name: &str) -> io::Result<()> {
         let prefix = format!("{name}.corrupt-");
         let mut aside = Vec::new();
-        for entry in fs::read_dir(&self.dir)? {
+        for entry in fs::read_dir(self.disk.dir())? {
             let file_name = entry?.file_name();
             let millis = file_name.to_str().and_then(|text| text.strip_prefix(&prefix)?.parse::<u64>().ok());
             aside.extend(millis);
         }
         aside.sort_unstable();
         let surplus = aside.len().saturating_sub(ASIDE_MAX);
-        aside[..surplus].iter().try_for_each(|millis| fs::remove_file(self.path(&format!("{prefix}{millis}"))))
+        aside[..surplus].iter().try_for_each(|millis| self.disk.remove(&format!("{prefix}{millis}")))
     }
 }
 
@@ -232,11 +234,9 @@ pub fn read(path: &Path, max: usize) -> Result<Option<Vec<u8>>, OpenError> {
     }
 }
 
-/// Opens files that only their owner may read or write.
-pub fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
+/// Each file has one temporary name, so that what a crash left behind is overwritten and never piles up.
+fn temporary(name: &str) -> String {
+    format!("{name}.tmp")
 }
 
 fn create(dir: &Path) -> io::Result<()> {
@@ -290,7 +290,7 @@ mod tests {
     fn folder_and_files_belong_to_their_owner_alone() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("a/b");
-        let folder = Folder::open(&dir).unwrap();
+        let folder = Folder::open(Disk::new(&dir, None)).unwrap();
         folder.replace_durably("file", b"x").unwrap();
         assert_eq!(mode(&dir), 0o700);
         assert_eq!(mode(&folder.path("file")), 0o600);
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_token_is_made_once_and_kept_private() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = Folder::open(Disk::new(dir.path(), None)).unwrap();
         let token = folder.write_token().unwrap();
         assert_eq!(token.len(), 64);
         fs::set_permissions(folder.path(WRITE_TOKEN), fs::Permissions::from_mode(0o644)).unwrap();
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(mode(&folder.path(WRITE_TOKEN)), 0o600);
 
         let other = tempfile::tempdir().unwrap();
-        assert_ne!(Folder::open(other.path()).unwrap().write_token().unwrap(), token);
+        assert_ne!(Folder::open(Disk::new(other.path(), None)).unwrap().write_token().unwrap(), token);
 
         fs::write(folder.path(WRITE_TOKEN), "\n").unwrap();
         let error = folder.write_token().unwrap_err().to_string();
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn damaged_files_do_not_pile_up() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = Folder::open(Disk::new(dir.path(), None)).unwrap();
         for millis in 0..30 {
             fs::write(folder.path("journal"), format!("{millis}")).unwrap();
             folder.set_aside("journal", Timestamp::from_millis(1_000 + millis / 2)).unwrap();
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_file_is_read_no_further_than_the_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = Folder::open(Disk::new(dir.path(), None)).unwrap();
         folder.replace_loosely("file", b"0123456789").unwrap();
         assert_eq!(folder.read("file", 4).unwrap().unwrap(), b"01234");
         assert_eq!(folder.read("absent", 4).unwrap(), None);

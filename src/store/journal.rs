@@ -1,8 +1,8 @@
 //! The journal's file: frames are appended whole and durably, or not at all. Knows nothing of what they mean.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::io;
 
-use super::folder::{Folder, private};
+use super::{disk::DiskFile, folder::Folder};
 
 /// Its name in the state folder.
 pub const JOURNAL: &str = "journal";
@@ -12,7 +12,7 @@ pub const JOURNAL_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A journal open for appending.
 #[derive(Debug)]
 pub struct Journal {
-    file: File,
+    file: DiskFile,
     /// Where the last durable frame ends.
     end: u64,
     records: usize,
@@ -23,12 +23,20 @@ pub struct Journal {
 impl Journal {
     /// Opens the file, made if need be, at the end of its sound part of so many records; all after it is cut off.
     ///
+    /// The sound part is written once more: where a sync failed in an earlier life, it may have been read from the cache alone,
+    /// which the system takes for written (Rebello et al., "Can Applications Recover from fsync Failures?", 2020).
+    ///
     /// # Errors
     /// When it cannot be opened for writing, or not be cut.
-    pub fn open(folder: &Folder, end: usize, records: usize) -> io::Result<Self> {
-        let file = private().create(true).truncate(false).read(true).write(true).open(folder.path(JOURNAL))?;
+    pub fn open(folder: &Folder, sound: &[u8], records: usize) -> io::Result<Self> {
+        let file = folder.file(JOURNAL)?;
         folder.sync()?;
-        let mut journal = Self { file, end: end as u64, records, uncut: true };
+        match file.write(sound, 0) {
+            // Where even the same bytes need room, what is remembered is served all the same.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            written => written?,
+        }
+        let mut journal = Self { file, end: sound.len() as u64, records, uncut: true };
         journal.cut()?;
         Ok(journal)
     }
@@ -48,15 +56,13 @@ impl Journal {
     /// Appends a frame and waits until the disk has it. After an error nothing of it is in the file; should even the
     /// cutting fail, it is tried again before the next frame, which is refused as long as it fails.
     pub fn append(&mut self, frame: &[u8]) -> io::Result<()> {
-        if self.uncut {
-            self.cut()?;
-        }
+        self.mend()?;
         let end = self.end + frame.len() as u64;
         if end > JOURNAL_BYTES_MAX as u64 {
             let what = "the journal is full, since no snapshot could be written";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
-        let written = self.file.write_all_at(frame, self.end).and_then(|()| self.file.sync_data());
+        let written = self.file.write(frame, self.end).and_then(|()| self.file.sync());
         if let Err(error) = written {
             self.uncut = self.cut().is_err();
             return Err(error);
@@ -64,6 +70,11 @@ impl Journal {
         self.end = end;
         self.records += 1;
         Ok(())
+    }
+
+    /// Cuts off what was refused, if that has failed so far: the next start would find it, and whoever looks on.
+    pub fn mend(&mut self) -> io::Result<()> {
+        if self.uncut { self.cut() } else { Ok(()) }
     }
 
     /// Begins anew: everything in it is in a snapshot now.
@@ -74,8 +85,8 @@ impl Journal {
 
     fn cut(&mut self) -> io::Result<()> {
         self.uncut = true;
-        self.file.set_len(self.end)?;
-        self.file.sync_data()?;
+        self.file.set_length(self.end)?;
+        self.file.sync()?;
         self.uncut = false;
         Ok(())
     }
@@ -83,25 +94,40 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use std::{fs, mem};
+    use std::{
+        fs::{self, OpenOptions},
+        io::Write,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering::Relaxed},
+        },
+    };
+
+    use super::{
+        super::disk::{Call, Disk},
+        *,
+    };
 
     #[test]
     fn a_journal_that_could_not_be_cut_refuses_until_it_can() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
-        let mut journal = Journal::open(&folder, 0, 0).unwrap();
+        let is_sick = Arc::new(AtomicBool::new(false));
+        let sick = Arc::clone(&is_sick);
+        // As a disk that was remounted read-only.
+        let refuse =
+            move |_: &Call<'_>| if sick.load(Relaxed) { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) };
+        let folder = Folder::open(Disk::new(dir.path(), Some(Arc::new(refuse)))).unwrap();
+        let mut journal = Journal::open(&folder, b"", 0).unwrap();
         journal.append(b"one\n").unwrap();
 
-        // A handle without the right to write fails in every call, as a disk does that was remounted read-only.
-        let working = mem::replace(&mut journal.file, File::open(folder.path(JOURNAL)).unwrap());
+        is_sick.store(true, Relaxed);
         assert!(journal.append(b"two\n").is_err());
         assert!(journal.uncut);
         // The torn beginning of a frame that the failing disk took after all.
-        working.write_all_at(b"tw", 4).unwrap();
+        OpenOptions::new().append(true).open(folder.path(JOURNAL)).unwrap().write_all(b"tw").unwrap();
         assert!(journal.append(b"two\n").is_err());
 
-        journal.file = working;
+        is_sick.store(false, Relaxed);
         journal.append(b"2\n").unwrap();
         assert_eq!(fs::read(folder.path(JOURNAL)).unwrap(), b"one\n2\n");
         assert_eq!((journal.bytes(), journal.records()), (6, 2));
@@ -110,7 +136,7 @@ mod tests {
     #[test]
     fn the_journal_has_a_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(&Folder::open(dir.path()).unwrap(), 0, 0).unwrap();
+        let mut journal = Journal::open(&Folder::open(Disk::new(dir.path(), None)).unwrap(), b"", 0).unwrap();
         journal.end = JOURNAL_BYTES_MAX as u64 - 3;
         let error = journal.append(b"four").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);

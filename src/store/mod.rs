@@ -5,6 +5,7 @@
 //! (everything before), `evidence` (the share test, saved each second without waiting for the disk), `outbox`
 //! (who was told what), `write-token`, and `*.corrupt-MILLIS` (damaged files, kept for a person to look at).
 
+mod disk;
 mod folder;
 mod frame;
 mod journal;
@@ -17,6 +18,7 @@ mod tests;
 use std::{io, path::Path, sync::Arc};
 
 use self::{
+    disk::Disk,
     folder::Folder,
     frame::RECORD_BYTES_MAX,
     journal::{JOURNAL, JOURNAL_BYTES_MAX, Journal},
@@ -24,6 +26,7 @@ use self::{
     replay::{EVIDENCE, EVIDENCE_BYTES_MAX, Newer, Replay, SNAPSHOT, SNAPSHOT_BYTES_MAX},
 };
 pub use self::{
+    disk::{Call, Witness},
     folder::{OpenError, WRITE_TOKEN},
     outbox::Outbox,
     replay::HISTORY_MAX,
@@ -52,6 +55,8 @@ pub struct Store {
     compaction: Compaction,
     /// Records in the journal at which a compaction that failed is tried again.
     retry_at: usize,
+    /// Whose places come before anything new.
+    outbox: Option<Outbox>,
 }
 
 /// What was remembered.
@@ -89,18 +94,32 @@ impl Store {
     /// # Errors
     /// When the folder cannot be made, written or read, is in use, or was written by a later version.
     pub fn open(dir: &Path) -> Result<(Self, Recovered), OpenError> {
-        let folder = Folder::open(dir)?;
+        Self::open_on(Disk::new(dir, None), COMPACTION)
+    }
+
+    /// The same for a simulation: with a witness of each call that changes the folder, and a journal of so many records.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and when the witness lets a call fail.
+    pub fn open_before(dir: &Path, witness: Witness, records: usize) -> Result<(Self, Recovered), OpenError> {
+        Self::open_on(Disk::new(dir, Some(witness)), Compaction { records, ..COMPACTION })
+    }
+
+    fn open_on(disk: Disk, compaction: Compaction) -> Result<(Self, Recovered), OpenError> {
+        let dir = disk.dir().to_owned();
+        let folder = Folder::open(disk)?;
         let snapshot = folder.read(SNAPSHOT, SNAPSHOT_BYTES_MAX)?;
         let journal = folder.read(JOURNAL, JOURNAL_BYTES_MAX)?;
         let evidence = folder.read(EVIDENCE, EVIDENCE_BYTES_MAX).unwrap_or_default();
         let newer = |Newer { file, found }| OpenError::Newer { path: folder.path(file), found };
         let mut replay = replay::replay(snapshot.as_deref(), journal.as_deref()).map_err(newer)?;
         if !replay.faults.is_empty() {
-            repair(&folder, &mut replay).map_err(|source| OpenError::NotWritable { path: dir.to_owned(), source })?;
+            repair(&folder, &mut replay).map_err(|source| OpenError::NotWritable { path: dir.clone(), source })?;
         }
         let evidence = replay::read_evidence(evidence.as_deref());
         let Replay { state, journal_end, journal_records, .. } = replay;
-        let journal = Journal::open(&folder, journal_end, journal_records)
+        let sound = journal.as_deref().and_then(|journal| journal.get(..journal_end)).unwrap_or_default();
+        let journal = Journal::open(&folder, sound, journal_records)
             .map_err(|source| OpenError::NotWritable { path: folder.path(JOURNAL), source })?;
         // Evidence is saved each second of a life that began with a decision.
         let lost = state.memory.sequence == 0 && state.trouble.is_none() && evidence.at != Timestamp::default();
@@ -115,7 +134,7 @@ impl Store {
             first_start: state.memory.sequence == 0 && state.trouble.is_none() && lost.is_none(),
             trouble: state.trouble.clone().or(lost),
         };
-        Ok((Self { folder: Arc::new(folder), journal, state, compaction: COMPACTION, retry_at: 0 }, recovered))
+        Ok((Self { folder: Arc::new(folder), journal, state, compaction, retry_at: 0, outbox: None }, recovered))
     }
 
     /// What is remembered in a folder that another process uses. Changes nothing in it, and gives no evidence.
@@ -151,10 +170,19 @@ impl Store {
                 format!("event {next} cannot be remembered: it takes {} bytes of {RECORD_BYTES_MAX}", json.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
+        self.outbox.as_ref().map_or(Ok(()), Outbox::secure)?;
         self.journal.append(&frame::encode(&json))?;
         self.state.remember(decision.clone());
         self.compact_when_due();
         Ok(())
+    }
+
+    /// Takes off the disk what could not be remembered, where even that has failed so far. Called each second.
+    ///
+    /// # Errors
+    /// When the disk still fails: a crash now may bring back what was refused.
+    pub fn mend(&mut self) -> io::Result<()> {
+        self.journal.mend()
     }
 
     /// Everything as it was last remembered.
@@ -179,8 +207,9 @@ impl Store {
 
     /// Which events these receivers of messages have been told.
     #[must_use]
-    pub fn outbox(&self, receivers: &[String]) -> Outbox {
-        Outbox::open(Arc::clone(&self.folder), receivers, self.state.memory.sequence)
+    pub fn outbox(&mut self, receivers: &[String]) -> Outbox {
+        let outbox = Outbox::open(Arc::clone(&self.folder), receivers, self.state.memory.sequence);
+        self.outbox.insert(outbox).clone()
     }
 
     /// The token for writing by the admin API: 64 hexadecimal digits in the file [`WRITE_TOKEN`], made at the first call.

@@ -2,7 +2,11 @@
 //! was taken. So a message is still pending after any crash; one that was taken at the moment of a crash may come twice,
 //! with the same id.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +19,17 @@ use super::{
 pub const OUTBOX: &str = "outbox";
 const VERSION: u32 = 1;
 
-/// The places of all receivers.
-#[derive(Debug)]
+/// The places of all receivers; shared with the store, which remembers nothing new before they are on the disk.
+#[derive(Debug, Clone)]
 pub struct Outbox {
+    places: Arc<Mutex<Places>>,
+}
+
+#[derive(Debug)]
+struct Places {
     folder: Arc<Folder>,
     told: BTreeMap<String, u64>,
+    is_saved: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -43,33 +53,50 @@ impl Outbox {
         // Events behind the journal's end were told, but never remembered: their numbers are given again.
         let place = |receiver: &String| remembered.get(receiver).map_or(latest, |told| latest.min(*told));
         let told: BTreeMap<String, u64> = receivers.iter().map(|name| (name.clone(), place(name))).collect();
-        let outbox = Self { folder, told };
-        if outbox.told != remembered
-            && let Err(error) = outbox.save()
-        {
-            tracing::warn!(%error, "who was told what cannot be remembered; messages may come twice after a restart");
+        let mut places = Places { folder, is_saved: told == remembered, told };
+        if let Err(error) = places.secure() {
+            tracing::warn!(%error, "who was told what cannot be remembered, and so nothing new can");
         }
-        outbox
+        Self { places: Arc::new(Mutex::new(places)) }
     }
 
     /// The number of the last event that a receiver was told, or did not want.
     #[must_use]
     pub fn told(&self, receiver: &str) -> u64 {
-        self.told.get(receiver).copied().unwrap_or_default()
+        self.places().told.get(receiver).copied().unwrap_or_default()
     }
 
     /// A receiver has taken everything up to this event.
     ///
     /// # Errors
     /// When the disk fails: after a restart the message comes again.
-    pub fn tell(&mut self, receiver: &str, event: u64) -> io::Result<()> {
-        self.told.insert(receiver.to_owned(), event);
-        self.save()
+    pub fn tell(&self, receiver: &str, event: u64) -> io::Result<()> {
+        let mut places = self.places();
+        places.told.insert(receiver.to_owned(), event);
+        places.save()
     }
 
-    fn save(&self) -> io::Result<()> {
+    /// Makes sure that the places are on the disk as they were at the opening, or later. A place that is on none would be
+    /// taken for one behind the events that are remembered from now on, and these would be told to nobody.
+    pub(super) fn secure(&self) -> io::Result<()> {
+        self.places().secure()
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    fn secure(&mut self) -> io::Result<()> {
+        if self.is_saved { Ok(()) } else { self.save() }
+    }
+
+    fn save(&mut self) -> io::Result<()> {
         let record = Record { version: VERSION, told: self.told.clone() };
         let json = serde_json::to_vec(&record).map_err(io::Error::other)?;
-        self.folder.replace_durably(OUTBOX, &frame::encode(&json))
+        self.folder.replace_durably(OUTBOX, &frame::encode(&json))?;
+        self.is_saved = true;
+        Ok(())
     }
 }

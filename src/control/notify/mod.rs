@@ -2,10 +2,11 @@
 //! until it is taken. What is not taken is pending, and shown. Decides nothing, and never holds up the driver.
 
 pub mod message;
+pub mod place;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +17,7 @@ use ring::digest;
 use tokio::sync::broadcast::error::RecvError;
 use tracing::{debug, warn};
 
+use self::place::{Pending, Place};
 use super::handle::Shared;
 use crate::{
     config::notify::Receiver,
@@ -25,10 +27,6 @@ use crate::{
     words,
 };
 
-/// After a first failure; each further one doubles it.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// Longest wait between two tries, also where the receiver asks for more.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// A receiver that takes longer than this has not taken the message.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What is read of a receiver's answer.
@@ -83,13 +81,12 @@ struct Courier {
     key: String,
     counters: Arc<Counters>,
     shared: Arc<Shared>,
-    outbox: Arc<Mutex<Outbox>>,
+    outbox: Outbox,
     client: Client,
 }
 
 /// Begins to tell every receiver; ends with the runtime. What is pending then is told after the next start.
-pub fn start(receivers: &[Receiver], reach: Reach, outbox: Outbox, shared: &Arc<Shared>) {
-    let outbox = Arc::new(Mutex::new(outbox));
+pub fn start(receivers: &[Receiver], reach: Reach, outbox: &Outbox, shared: &Arc<Shared>) {
     let limits = Limits { total: PATIENCE, body_bytes: ANSWER_BYTES, ..Limits::default() };
     let client = Client::new(limits, reach);
     let mut all = Vec::new();
@@ -106,7 +103,7 @@ pub fn start(receivers: &[Receiver], reach: Reach, outbox: Outbox, shared: &Arc<
             receiver: receiver.clone(),
             counters,
             shared: Arc::clone(shared),
-            outbox: Arc::clone(&outbox),
+            outbox: outbox.clone(),
             client: client.clone(),
         };
         tokio::spawn(courier.run());
@@ -118,10 +115,9 @@ impl Courier {
     async fn run(self) {
         // Before the first look, so that nothing comes unseen between a look and a wait.
         let mut news = self.shared.events.subscribe();
-        let mut told = self.outbox().told(&self.key);
-        let mut wait = FIRST_WAIT;
+        let mut place = Place::after(self.outbox.told(&self.key));
         loop {
-            let Some((event, before)) = self.next(told) else {
+            let Some((event, before)) = self.next(&place) else {
                 match news.recv().await {
                     // Those that were missed are in the history.
                     Ok(_) | Err(RecvError::Lagged(_)) => continue,
@@ -130,37 +126,29 @@ impl Courier {
             };
             match self.deliver(&event, before).await {
                 Ok(()) => {
-                    told = event.sequence;
-                    wait = FIRST_WAIT;
+                    place.taken(&event);
                     self.counters.delivered.fetch_add(1, Ordering::Relaxed);
-                    if let Err(error) = self.outbox().tell(&self.key, told) {
+                    if let Err(error) = self.outbox.tell(&self.key, event.sequence) {
                         warn!(%error, "that a message was taken cannot be remembered; it may come twice after a restart");
                     }
                 }
                 Err(Failure { why, retry_after }) => {
                     self.counters.failures.fetch_add(1, Ordering::Relaxed);
-                    let pause = retry_after.unwrap_or_default().max(wait).min(LONGEST_WAIT);
+                    let pause = place.refused(retry_after);
                     let (receiver, event) = (&self.counters.receiver, event.sequence);
                     warn!(receiver, event, "a message was not taken: {why}; tried again in {}", words::duration(pause));
                     tokio::time::sleep(pause).await;
-                    wait = (wait * 2).min(LONGEST_WAIT);
                 }
             }
         }
     }
 
     /// The oldest event that the receiver wants and was not told, with the weight before it.
-    fn next(&self, told: u64) -> Option<(Event, Option<Weight>)> {
+    fn next(&self, place: &Place) -> Option<(Event, Option<Weight>)> {
         let history = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = |event: &&Event| event.sequence > told && self.receiver.events.contains(&event.kind);
-        let mut pending = history.iter().filter(wanted);
-        let next = pending.next().cloned();
-        let count = pending.count() as u64 + u64::from(next.is_some());
+        let Pending { next, count } = place.pending(history.iter(), &self.receiver.events);
         self.counters.pending.store(count, Ordering::Relaxed);
-        next.map(|event| {
-            let before = words::weight_before(history.iter(), &event);
-            (event, before)
-        })
+        next
     }
 
     async fn deliver(&self, event: &Event, before: Option<Weight>) -> Result<(), Failure> {
@@ -172,10 +160,6 @@ impl Courier {
             return Ok(());
         }
         Err(Failure { why: format!("the answer was {}", answer.status()), retry_after: retry_after(&answer) })
-    }
-
-    fn outbox(&self) -> std::sync::MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -108,10 +108,14 @@ impl Service {
         self.plan.versions.iter().position(|plan| plan.name == *version)
     }
 
-    /// Outside a rollout all buckets are stable's, so any key does.
+    /// Outside a rollout all buckets are stable's, so any key does; on the way down after an abort those of the canary are still
+    /// its own, and nobody else comes to it.
     fn sticky(&self) -> Option<StickyRule> {
         let plan = self.plan.sticky.as_ref()?;
-        let target = self.rollout().map_or(&self.standing.stable, |rollout| &rollout.target);
+        let target = match &self.phase {
+            Phase::Degraded { target, ramp: Some(_), .. } => target,
+            _ => self.rollout().map_or(&self.standing.stable, |rollout| &rollout.target),
+        };
         let key = BucketKey::of(&self.plan.name, &target.version, &target.revision);
         Some(StickyRule { by: plan.by.clone(), ttl: plan.ttl, key })
     }

@@ -77,6 +77,11 @@ impl Watch {
         watch
     }
 
+    /// What was last told of a service.
+    pub fn last(&self, service: &ServiceName) -> Option<&Event> {
+        self.services.get(service)?.last.as_ref()
+    }
+
     fn hear(&mut self, event: &Event) {
         self.heard = event.sequence;
         let seen = self.services.entry(event.service.clone()).or_default();

@@ -3,20 +3,29 @@
 use std::{sync::Arc, time::Duration};
 
 use http::HeaderName;
-use serin::engine::{
-    assign::HeaderRoute,
-    effect::Effect,
-    input::{Command, Input, Verb},
-    names::ServiceName,
-    plan::{Guard, ServicePlan, Step},
-    request::{HeaderMatch, StringMatch},
-    samples::Samples,
-    table::Table,
-    weight::Weight,
+use serin::{
+    control::standby::Shadow,
+    engine::{
+        Engine, Recovered,
+        assign::HeaderRoute,
+        effect::{Decision, Effect},
+        input::{Command, Input, Verb},
+        names::ServiceName,
+        plan::{Guard, ServicePlan, Step, StickyPlan},
+        request::{HeaderMatch, StringMatch},
+        samples::Samples,
+        split::{Claims, assign},
+        sticky::{StickyBy, StickyId},
+        table::{ServiceTable, Table},
+        weight::Weight,
+    },
 };
 
-use super::checks::canary_weight;
-use crate::world::{World, hold, plan, weight, wish};
+use super::{
+    checks::canary_weight,
+    disk::{Death, Disk, Illness},
+};
+use crate::world::{Dice, Traffic, World, hold, plan, weight, wish};
 
 /// The tables that an input leads to, with whether each goes out before the disk has the decision.
 fn tables(world: &mut World, input: Input) -> Vec<(Arc<Table>, bool)> {
@@ -84,4 +93,98 @@ fn a_withdrawal_that_gives_nothing_is_one_table_and_does_not_wait() {
     let told = tables(&mut world, Input::Command(command));
     let [(only, true)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(canary_weight(&only.services[0]), Weight::ZERO);
+}
+
+/// What a first start decides.
+fn decisions() -> Vec<Decision> {
+    let (plan, now) = (plan(vec![weight("50%"), hold(60)]), World::new(plan(Vec::new())).now);
+    let mut effects = Vec::new();
+    Engine::new(Recovered::default()).apply(Input::Configure(vec![plan].into()), now, &mut effects).unwrap();
+    let decided = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Persist(decision) => Some(*decision),
+        _ => None,
+    });
+    decided.collect()
+}
+
+/// The first process had never heard of it.
+#[test]
+fn a_process_that_waited_served_a_wish_that_nobody_had_followed_yet() {
+    let wished = plan(vec![weight("50%"), hold(60)]);
+    let world = World::new(ServicePlan { wish: None, ..wished.clone() });
+    let (_, engine) = Shadow::of(world.disk.clone(), vec![wished].into(), world.now).unwrap();
+    assert_eq!(engine.table().services[0].canary, None);
+}
+
+/// A receiver's place could not be written at the start; after a crash it began behind what it had not been told.
+#[test]
+fn a_place_that_no_disk_had_was_taken_for_one_behind_what_came_later() {
+    let disk = Disk::new(&mut Dice::new(1));
+    let (mut store, _) = disk.open().unwrap();
+    let names = ["receiver".to_owned()];
+    disk.fall_ill(Some(Illness::Names(100)));
+    assert_eq!(store.outbox(&names).told("receiver"), 0);
+    let decisions = decisions();
+    store.append(&decisions[0]).unwrap_err();
+    disk.fall_ill(None);
+    store.append(&decisions[0]).unwrap();
+    drop(store);
+    assert_eq!(disk.open().unwrap().0.outbox(&names).told("receiver"), 0);
+}
+
+/// The bucket of each client was another one from the abort on.
+#[test]
+fn an_abort_with_a_ramp_brought_clients_of_stable_to_the_canary() {
+    let mut plan = plan(vec![weight("50%"), hold(60)]);
+    plan.sticky = Some(StickyPlan { by: StickyBy::Cookie("id".to_owned()), ttl: None });
+    plan.strategy.policy.abort_ramp = Duration::from_secs(10);
+    let mut world = World::new(plan);
+    let is_on_canary = |service: &ServiceTable| -> Vec<bool> {
+        let claims = |id: u64| Claims { sticky: Some(StickyId(id)), ..Claims::default() };
+        (0..500).map(|id| Some(assign(service, &claims(id), || 0).version) == service.canary).collect()
+    };
+    let before = is_on_canary(world.service());
+    world.order(Verb::Abort).unwrap();
+    world.run(Duration::from_secs(5), Traffic { requests: 0, stable_errors: 0, canary_errors: 0 }, &mut Dice::new(1));
+    assert!(world.canary_weight() > Weight::ZERO, "it is on its way down");
+    let after = is_on_canary(world.service());
+    assert!(after.contains(&true));
+    assert!(before.iter().zip(&after).all(|(was, is)| *was || !is), "only they who were there before");
+}
+
+/// A sync failed, then the cut did, and the next process found the record in the cache: it went on from there, and the disk
+/// had never got it.
+#[test]
+fn a_record_that_was_only_in_the_cache_was_taken_for_remembered() {
+    for seed in 0..32 {
+        let mut dice = Dice::new(seed);
+        let disk = Disk::new(&mut dice);
+        let decisions = decisions();
+        let (mut store, _) = disk.open().unwrap();
+        store.append(&decisions[0]).unwrap();
+        disk.fall_ill(Some(Illness::Collapsing));
+        store.append(&decisions[1]).unwrap_err();
+        drop(store);
+        disk.fall_ill(None);
+        let found = disk.open().unwrap().1.memory.sequence;
+        disk.die(Death::Machine, &mut dice);
+        assert_eq!(disk.open().unwrap().1.memory.sequence, found, "seed {seed}");
+    }
+}
+
+/// The disk failed in a sync and in the cut, and was well again; nothing else was decided, and a crash brought the refused back.
+#[test]
+fn a_decision_that_was_refused_was_in_force_after_a_crash() {
+    let disk = Disk::new(&mut Dice::new(1));
+    let decisions = decisions();
+    let (mut store, _) = disk.open().unwrap();
+    store.append(&decisions[0]).unwrap();
+    disk.fall_ill(Some(Illness::Collapsing));
+    store.append(&decisions[1]).unwrap_err();
+    store.mend().unwrap_err();
+    disk.fall_ill(None);
+    store.mend().unwrap();
+    assert_eq!(disk.peek().memory.sequence, 1);
+    drop(store);
+    assert_eq!(disk.open().unwrap().1.memory.sequence, 1);
 }

@@ -18,7 +18,12 @@ use serin::engine::{
     weight::Weight,
 };
 
-use super::machine::{Kill, Machine};
+use super::{
+    clients::{cohorts, sticky},
+    disk::{Death, Illness},
+    machine::{Kill, Machine},
+    messages::Receiver,
+};
 use crate::{
     analyses::{judge, outside, times},
     rollouts::{any_version, random_plan, random_traffic},
@@ -72,6 +77,7 @@ struct Story {
     sick: u64,
     crashes: usize,
     alarms: usize,
+    analysed: usize,
 }
 
 pub fn play(seed: u64) -> Told {
@@ -79,7 +85,8 @@ pub fn play(seed: u64) -> Told {
     let count = 1 + usize::try_from(dice.below(3)).unwrap();
     let file: Vec<ServicePlan> = (0..count).map(|at| random_service(at, &mut dice)).collect();
     let traffic = (0..count).map(|_| random_traffic(&mut dice)).collect();
-    let mut story = Story { machine: Machine::new(file), traffic, sick: 0, crashes: 0, alarms: 0 };
+    let mut story =
+        Story { machine: Machine::new(file, &mut dice), traffic, sick: 0, crashes: 0, alarms: 0, analysed: 0 };
     for _ in 0..20 + dice.below(80) {
         story.step(&mut dice);
     }
@@ -93,6 +100,7 @@ fn random_service(at: usize, dice: &mut Dice) -> ServicePlan {
     plan.name = ServiceName::new(&format!("s{at}")).unwrap();
     // Nobody waits for tomorrow here.
     plan.strategy.policy.windows.clear();
+    (plan.sticky, plan.cohorts) = (sticky(dice), cohorts(dice));
     plan.strategy.policy.concurrent = usize::from(dice.chance(20));
     if dice.chance(50) {
         let place = usize::try_from(dice.below(plan.strategy.steps.len() as u64 + 1)).unwrap();
@@ -102,25 +110,41 @@ fn random_service(at: usize, dice: &mut Dice) -> ServicePlan {
     plan
 }
 
+fn any_death(dice: &mut Dice) -> Death {
+    if dice.chance(50) { Death::Machine } else { Death::Process }
+}
+
+fn maybe(percent: u64, dice: &mut Dice) -> Kill {
+    if dice.chance(percent) { Kill::Amidst(any_death(dice)) } else { Kill::Never }
+}
+
+fn any_illness(dice: &mut Dice) -> Illness {
+    let percent = 20 + dice.below(81);
+    match dice.below(10) {
+        0 | 1 => Illness::Full(dice.below(2_500)),
+        2 | 3 => Illness::Syncs(percent),
+        4 => Illness::Folder(percent),
+        5 => Illness::Names(percent),
+        6 => Illness::Calls(percent),
+        7 | 8 => Illness::Collapsing,
+        _ => Illness::ReadOnly,
+    }
+}
+
 impl Story {
     fn step(&mut self, dice: &mut Dice) {
-        self.sick = self.sick.saturating_sub(1);
-        if self.sick == 0 {
-            self.machine.disk.limit(None);
-            if dice.chance(3) {
-                self.sick = 1 + dice.below(15);
-                self.machine.disk.limit(Some(dice.below(2_500)));
-            }
-        }
+        self.weather(dice);
         if self.machine.process.is_none() {
             self.machine.wait(Duration::from_millis(dice.below(5_000)));
             self.set_clock(dice);
-            let _may_fail_while_the_disk_is_sick = self.machine.start();
+            let kill = maybe(10, dice);
+            let _may_fail_while_the_disk_is_sick = self.machine.start(kill, dice);
+            self.count();
             return;
         }
         if dice.chance(3) {
-            self.machine.kill();
-            self.machine.disk.lose_evidence(dice);
+            let death = any_death(dice);
+            self.machine.kill(death, dice);
         }
         if dice.chance(15) {
             self.disturb(dice);
@@ -131,10 +155,44 @@ impl Story {
         } else {
             100 + dice.below(900)
         }));
-        let kill = if dice.chance(10) { Kill::Amidst } else { Kill::Never };
+        let kill = maybe(10, dice);
         let traffic = self.traffic.clone();
         self.look(&traffic, kill, dice);
-        self.machine.save();
+        self.machine.serve(dice);
+        self.others(dice);
+    }
+
+    /// The disk falls ill and gets well again.
+    fn weather(&mut self, dice: &mut Dice) {
+        self.sick = self.sick.saturating_sub(1);
+        if self.sick > 0 {
+            return;
+        }
+        self.machine.disk.fall_ill(None);
+        if dice.chance(20) {
+            self.machine.disk.settle();
+        }
+        if dice.chance(4) {
+            self.sick = 1 + dice.below(15);
+            self.machine.disk.fall_ill(Some(any_illness(dice)));
+        }
+    }
+
+    /// Messages, what is saved each second, and a process that waits for its turn.
+    fn others(&mut self, dice: &mut Dice) {
+        let kill = maybe(5, dice);
+        self.machine.deliver(kill, dice);
+        let kill = maybe(3, dice);
+        self.machine.save(kill, dice);
+        self.count();
+        self.machine.look_beside();
+        if dice.chance(3) {
+            let mut file = self.machine.file.clone();
+            if dice.chance(30) {
+                change(&mut file, dice);
+            }
+            self.machine.start_beside(file);
+        }
     }
 
     /// What was done since the last look.
@@ -144,7 +202,6 @@ impl Story {
             table.services.iter().zip(traffic).flat_map(|(service, traffic)| traffic_of(service, *traffic, dice));
         let samples = Samples { slots: slots.collect(), ..Samples::default() };
         self.machine.apply(Input::Measured(samples), kill, dice);
-        self.count();
     }
 
     fn count(&mut self) {
@@ -186,7 +243,7 @@ impl Story {
             if dice.chance(10) {
                 self.machine.questions.push(question);
             }
-            let kill = if dice.chance(5) { Kill::Amidst } else { Kill::Never };
+            let kill = maybe(5, dice);
             self.machine.apply(Input::Answered(ticket, reply), kill, dice);
             if self.machine.process.is_none() {
                 return;
@@ -195,7 +252,7 @@ impl Story {
     }
 
     fn disturb(&mut self, dice: &mut Dice) {
-        let kill = if dice.chance(20) { Kill::Amidst } else { Kill::Never };
+        let kill = maybe(20, dice);
         let at = usize::try_from(dice.below(self.machine.file.len() as u64)).unwrap();
         let service = self.machine.file[at].name.clone();
         let ppm = u32::try_from(dice.below(u64::from(BUCKETS) + 1)).unwrap();
@@ -210,42 +267,29 @@ impl Story {
             8 | 9 => Verb::Start { to: any_version(dice), revision: String::new(), site: None },
             10 => Verb::Drain,
             11 => Verb::Terminate,
-            _ => return self.edit(at, kill, dice),
+            _ => return self.edit(kill, dice),
         };
         // A refusal is an answer too.
         let _refused = self.machine.order(&service, verb, kill, dice);
     }
 
-    fn edit(&mut self, at: usize, kill: Kill, dice: &mut Dice) {
+    fn edit(&mut self, kill: Kill, dice: &mut Dice) {
         let mut file = self.machine.file.clone();
-        match dice.below(4) {
-            0 | 1 => {
-                let revision = if dice.chance(30) { format!("b{}", dice.below(3)) } else { String::new() };
-                file[at].wish = dice.chance(80).then(|| Wish { version: any_version(dice), revision });
-            }
-            2 => file[at].strategy = random_service(at, dice).strategy,
-            _ => {
-                let gone = any_version(dice);
-                let plan = &mut file[at];
-                let named = plan.stable == gone || plan.wish.as_ref().is_some_and(|wish| wish.version == gone);
-                if !named && plan.versions.len() > 2 {
-                    plan.versions.retain(|version| version.name != gone);
-                }
-            }
-        }
+        change(&mut file, dice);
         self.machine.edit(file, kill, dice);
     }
 
     /// No more faults, enough traffic, everybody answers, and a person who says "go on": every rollout ends.
     fn peace(&mut self, dice: &mut Dice) {
-        self.machine.disk.limit(None);
+        self.machine.disk.fall_ill(None);
+        self.machine.receivers.iter_mut().for_each(Receiver::come_back);
         if self.machine.process.is_none() {
-            self.machine.start().expect("a sound disk can be opened");
+            self.machine.start(Kill::Never, dice).expect("a sound disk can be opened");
         }
         let good = vec![Traffic { requests: 40, stable_errors: 0, canary_errors: 0 }; self.machine.file.len()];
         // What waited for the disk is written within a second.
         self.machine.wait(Duration::from_secs(1));
-        self.machine.save();
+        self.machine.save(Kill::Never, dice);
         let begin = self.machine.wall;
         while !self.nudge(dice) {
             assert!(self.machine.wall.since(begin) < LIVENESS, "no end: {:?}", self.machine.disk.peek().memory);
@@ -257,8 +301,32 @@ impl Story {
                 self.machine.wait(Duration::from_millis(100));
                 self.look(&good, Kill::Never, dice);
             }
-            self.machine.save();
+            self.machine.save(Kill::Never, dice);
         }
+        self.all_is_told(dice);
+    }
+
+    /// Every message arrives, and what was told is there after one more loss of power.
+    fn all_is_told(&mut self, dice: &mut Dice) {
+        let begin = self.machine.wall;
+        self.machine.wait(Duration::from_secs(1));
+        self.machine.save(Kill::Never, dice);
+        while !self.machine.has_told_all() {
+            assert!(self.machine.wall.since(begin) < Duration::from_hours(3), "messages wait for ever");
+            self.machine.wait(Duration::from_secs(1));
+            self.machine.deliver(Kill::Never, dice);
+        }
+        self.analysed = self.analysed();
+        let told = self.machine.told.clone();
+        self.machine.kill(Death::Machine, dice);
+        self.machine.start(Kill::Never, dice).expect("a sound disk can be opened");
+        assert!(self.machine.told.starts_with(&told), "and stays told");
+    }
+
+    fn analysed(&self) -> usize {
+        let process = self.machine.process.as_ref().unwrap();
+        let view = process.decider.engine().view(process.now);
+        view.services.iter().filter(|service| !service.analysis_runs.is_empty()).count()
     }
 
     /// A person looks each second and says what goes on; whether all has ended.
@@ -276,7 +344,8 @@ impl Story {
             };
             ended = false;
             if let Some(verb) = verb {
-                self.machine.order(&memory.service, verb, Kill::Never, dice).unwrap().unwrap();
+                let outcome = self.machine.order(&memory.service, verb, Kill::Never, dice).unwrap();
+                assert!(outcome.is_ok(), "{outcome:?}, but the disk has {memory:?}");
             }
         }
         ended
@@ -285,16 +354,37 @@ impl Story {
     fn told(&self) -> Told {
         let history = self.machine.process.as_ref().unwrap().history();
         let of = |kind| history.iter().filter(|event| event.kind == kind).count();
-        let process = self.machine.process.as_ref().unwrap();
-        let view = process.decider.engine().view(process.now);
-        let analysed = view.services.iter().filter(|service| !service.analysis_runs.is_empty()).count();
         Told {
             digest: digest(&history),
             promoted: of(EventKind::Promoted),
             aborted: of(EventKind::Aborted),
             crashes: self.crashes,
             alarms: self.alarms,
-            analysed,
+            analysed: self.analysed,
+        }
+    }
+}
+
+/// Somebody edits one service of it.
+fn change(file: &mut [ServicePlan], dice: &mut Dice) {
+    let at = usize::try_from(dice.below(file.len() as u64)).unwrap();
+    match dice.below(5) {
+        0 | 1 => {
+            let revision = if dice.chance(30) { format!("b{}", dice.below(3)) } else { String::new() };
+            // A file that wishes what it does not have is refused when it is read.
+            let known = usize::try_from(dice.below(file[at].versions.len() as u64)).unwrap();
+            let version = file[at].versions[known].name.clone();
+            file[at].wish = dice.chance(80).then_some(Wish { version, revision });
+        }
+        2 => file[at].strategy = random_service(at, dice).strategy,
+        3 => (file[at].sticky, file[at].cohorts) = (sticky(dice), cohorts(dice)),
+        _ => {
+            let gone = any_version(dice);
+            let plan = &mut file[at];
+            let named = plan.stable == gone || plan.wish.as_ref().is_some_and(|wish| wish.version == gone);
+            if !named && plan.versions.len() > 2 {
+                plan.versions.retain(|version| version.name != gone);
+            }
         }
     }
 }
