@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     diagnostic::{Code, Span},
-    listener, message, notify,
+    lint, listener, message, notify,
     report::{At, Problem, Report},
     route, service,
     settings::{AccessLog, Admin, AdminAddress, Compat, Config, Listener, Secret, State},
@@ -60,6 +60,7 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
         fields.get("analysisTemplates").map(|at| template::templates(&at, folder, report)).unwrap_or_default();
     let (services, gates): (Vec<_>, Vec<_>) =
         service::services(&fields, &templates, folder, report).into_iter().unzip();
+    lint::circular(&listeners, &services, report);
     let notify = fields.get("notify").map(|at| notify::receivers(&at, report)).unwrap_or_default();
     let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();

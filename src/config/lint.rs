@@ -1,15 +1,20 @@
 //! Plans that can hardly finish, or that nothing could ever stop: warnings, since a person may mean it.
 //! Looks only at services that are right in every other way.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use super::{
     diagnostic::Span,
     report::{At, Fields, Report},
     scalar::human,
+    settings::Listener,
     yaml::{Node, Value},
 };
 use crate::engine::{
+    endpoint::Endpoint,
     plan::{Guard, Pause, ServicePlan, Step, VersionPlan},
     weight::Weight,
 };
@@ -28,6 +33,30 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
     late(plan, &place, report);
     unseeing(plan, &place, report);
     unlooked(plan, &place, report);
+}
+
+/// Versions that are a listener of the same process: a request would go round until its head is too large.
+pub fn circular(listeners: &[(Listener, Span)], services: &[ServicePlan], report: &mut Report) {
+    let leads_to = |endpoint: &Endpoint, listen: SocketAddr| match endpoint {
+        Endpoint::Tcp { host, port } if *port == listen.port() => match host.parse::<IpAddr>() {
+            Ok(address) => address == listen.ip() || (address.is_loopback() && listen.ip().is_unspecified()),
+            Err(_) => &**host == "localhost" && (listen.ip().is_loopback() || listen.ip().is_unspecified()),
+        },
+        _ => false,
+    };
+    for (listener, span) in listeners {
+        for (service, version) in services.iter().flat_map(|of| of.versions.iter().map(move |version| (of, version))) {
+            if version.endpoints.iter().any(|endpoint| leads_to(endpoint, listener.listen)) {
+                let (service, version) = (&service.name, &version.name);
+                report
+                    .warning(
+                        span,
+                        format!("version `{version}` of `{service}` is this listener itself: requests would go round"),
+                    )
+                    .help("write where the version itself listens");
+            }
+        }
+    }
 }
 
 /// Nothing could ever revert the canary.
