@@ -89,7 +89,9 @@ impl Courier {
             Answer::Taken => {
                 self.place.taken(&event);
                 self.answered.insert(id(&event));
-                if outbox.tell(&receiver.name, event.sequence).is_ok() {
+                // What was told without being remembered is decided anew after a restart, perhaps in the same millisecond.
+                let is_remembered = relied.iter().any(|known| id(known) == id(&event));
+                if outbox.tell(&receiver.name, event.sequence).is_ok() && is_remembered {
                     receiver.just_settled.push(id(&event));
                 }
             }
