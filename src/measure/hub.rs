@@ -355,9 +355,9 @@ impl News {
         merged.failed.buckets.extend(failed.buckets);
         merged.failed.is_incomplete |= failed.is_incomplete;
         merged.longest_error_run = merged.longest_error_run.max(slot.longest_error_run());
-        let slow = slot.slow_failures();
-        merged.slowest_failure = merged.slowest_failure.max(slowest(&seen.slow, &slow));
-        seen.slow = slow;
+        let failures = slot.slow_failures();
+        merged.slowest_failure = merged.slowest_failure.max(slowest(&seen.slow, &failures));
+        seen.slow = failures;
     }
 
     fn into_slots(self) -> Vec<SlotSamples> {
