@@ -173,6 +173,9 @@ impl Store {
         self.outbox.as_ref().map_or(Ok(()), Outbox::secure)?;
         self.journal.append(&frame::encode(&json))?;
         self.state.remember(decision.clone());
+        if let Some(outbox) = &self.outbox {
+            outbox.remembered(next);
+        }
         self.compact_when_due();
         Ok(())
     }

@@ -29,6 +29,9 @@ pub struct Outbox {
 struct Places {
     folder: Arc<Folder>,
     told: BTreeMap<String, u64>,
+    /// The number of the last event that is on the disk. What is told beyond it may be decided otherwise after a crash, and
+    /// another event then has its number.
+    remembered: u64,
     is_saved: bool,
 }
 
@@ -53,7 +56,7 @@ impl Outbox {
         // Events behind the journal's end were told, but never remembered: their numbers are given again.
         let place = |receiver: &String| remembered.get(receiver).map_or(latest, |told| latest.min(*told));
         let told: BTreeMap<String, u64> = receivers.iter().map(|name| (name.clone(), place(name))).collect();
-        let mut places = Places { folder, is_saved: told == remembered, told };
+        let mut places = Places { folder, is_saved: told == remembered, told, remembered: latest };
         if let Err(error) = places.secure() {
             tracing::warn!(%error, "who was told what cannot be remembered, and so nothing new can");
         }
@@ -66,14 +69,20 @@ impl Outbox {
         self.places().told.get(receiver).copied().unwrap_or_default()
     }
 
-    /// A receiver has taken everything up to this event.
+    /// An event is on the disk.
+    pub(super) fn remembered(&self, event: u64) {
+        self.places().remembered = event;
+    }
+
+    /// A receiver has taken everything up to this event; what of that is not on the disk itself may come again.
     ///
     /// # Errors
     /// When the disk fails: after a restart the message comes again.
     pub fn tell(&self, receiver: &str, event: u64) -> io::Result<()> {
         let mut places = self.places();
-        places.told.insert(receiver.to_owned(), event);
-        places.save()
+        let place = event.min(places.remembered);
+        let former = places.told.insert(receiver.to_owned(), place);
+        if former == Some(place) { places.secure() } else { places.save() }
     }
 
     /// Makes sure that the places are on the disk as they were at the opening, or later. A place that is on none would be

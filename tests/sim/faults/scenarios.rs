@@ -132,6 +132,25 @@ fn a_place_that_no_disk_had_was_taken_for_one_behind_what_came_later() {
     assert_eq!(disk.open().unwrap().0.outbox(&names).told("receiver"), 0);
 }
 
+/// What was in force without a disk was told, and its number went to another event after a crash: that was told to nobody.
+#[test]
+fn a_place_was_kept_by_the_number_of_an_event_that_no_disk_had() {
+    let disk = Disk::new(&mut Dice::new(1));
+    let (mut store, _) = disk.open().unwrap();
+    let (names, decisions) = (["receiver".to_owned()], decisions());
+    let outbox = store.outbox(&names);
+    store.append(&decisions[0]).unwrap();
+    outbox.tell("receiver", 1).unwrap();
+    outbox.tell("receiver", 2).unwrap();
+    drop((store, outbox));
+    let (mut store, _) = disk.open().unwrap();
+    store.append(&decisions[1]).unwrap();
+    let outbox = store.outbox(&names);
+    assert_eq!(outbox.told("receiver"), 1);
+    outbox.tell("receiver", 2).unwrap();
+    assert_eq!(outbox.told("receiver"), 2, "the disk has it");
+}
+
 /// The bucket of each client was another one from the abort on.
 #[test]
 fn an_abort_with_a_ramp_brought_clients_of_stable_to_the_canary() {
