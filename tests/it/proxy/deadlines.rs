@@ -103,7 +103,7 @@ async fn a_request_body_that_stands_still_is_a_408_and_the_clients_fault() {
 
 #[tokio::test]
 async fn clients_that_never_finish_a_head_are_let_go() {
-    let nowhere = nobody().await;
+    let nowhere = nobody();
     let rig = Rig::with_limits(service(nowhere, nowhere), Limits { header_timeout: SHORT, ..limits() });
     let starts: [&[u8]; 4] = [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost: a\r\n", b"PRI * HTTP/2.0\r\n"];
     for start in starts {
@@ -116,7 +116,7 @@ async fn clients_that_never_finish_a_head_are_let_go() {
 
 #[tokio::test]
 async fn idle_connections_are_let_go_and_it_is_nobodys_fault() {
-    let nowhere = nobody().await;
+    let nowhere = nobody();
     let rig = Rig::with_limits(service(nowhere, nowhere), Limits { idle_timeout: SHORT, ..limits() });
     let mut client = rig.connect().await;
     client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -130,7 +130,7 @@ async fn idle_connections_are_let_go_and_it_is_nobodys_fault() {
 
 #[tokio::test]
 async fn the_second_head_on_a_connection_has_the_heads_deadline() {
-    let nowhere = nobody().await;
+    let nowhere = nobody();
     let rig = Rig::with_limits(service(nowhere, nowhere), Limits { header_timeout: SHORT, ..limits() });
     let mut client = rig.connect().await;
     client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();

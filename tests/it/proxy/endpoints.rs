@@ -72,7 +72,7 @@ async fn a_busy_endpoint_gets_less() {
 #[tokio::test]
 async fn an_endpoint_that_is_down_costs_nobody_an_answer() {
     let up = Named::start("up").await;
-    let rig = Rig::start(several(&[nobody().await, up.address], UpstreamPlan::default()));
+    let rig = Rig::start(several(&[nobody(), up.address], UpstreamPlan::default()));
     for method in ["GET", "POST"] {
         for _ in 0..20 {
             let head =
@@ -137,7 +137,7 @@ async fn a_unix_socket_is_an_endpoint() {
             tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(io, answer));
         }
     });
-    let nowhere = nobody().await;
+    let nowhere = nobody();
     let mut table = service(nowhere, nowhere);
     table.versions[0].endpoints = vec![Endpoint::Unix { path: path.to_str().unwrap().into() }];
     let rig = Rig::start(table);

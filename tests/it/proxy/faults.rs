@@ -13,7 +13,7 @@ use super::rig::{
 
 #[tokio::test]
 async fn nobody_listening_is_a_502_charged_to_the_version() {
-    let rig = Rig::to(nobody().await);
+    let rig = Rig::to(nobody());
     let answer = rig.get("").await;
     assert_eq!(status_of(&answer), 502);
     assert_eq!(values(&answer, "serin-error"), ["connect_failed"]);
@@ -183,7 +183,7 @@ async fn a_post_whose_body_was_sent_is_never_repeated() {
 
 #[tokio::test]
 async fn without_a_service_it_is_the_proxys_own_503() {
-    let nowhere = nobody().await;
+    let nowhere = nobody();
     let mut rig = Rig::start(service(nowhere, nowhere));
     rig.publish_nothing();
     let answer = rig.get("").await;
@@ -193,7 +193,7 @@ async fn without_a_service_it_is_the_proxys_own_503() {
 
 #[tokio::test]
 async fn what_the_proxy_says_itself_is_left_out_of_an_answer_to_head() {
-    let rig = Rig::to(nobody().await);
+    let rig = Rig::to(nobody());
     let mut head = request("http://t.example/");
     *head.method_mut() = http::Method::HEAD;
     let response = soon(rig.h2().await.send_request(head)).await.unwrap();

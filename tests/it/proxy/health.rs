@@ -120,7 +120,7 @@ async fn endpoints_are_asked_by_their_own_protocol_socket_and_tls() {
     assert_eq!(verdict("a socket", socket, UpstreamHttp::H1, by(None)).await, Ok(()));
     let socket = Endpoint::Unix { path: dir.path().join("none").to_str().unwrap().into() };
     assert!(verdict("no socket", socket, UpstreamHttp::H1, by(None)).await.is_err());
-    assert!(verdict("nobody", at(nobody().await), UpstreamHttp::H1, by(None)).await.is_err());
+    assert!(verdict("nobody", at(nobody()), UpstreamHttp::H1, by(None)).await.is_err());
     let unknown = Endpoint::tcp("no-such-host.invalid", 80);
     assert!(verdict("no name", unknown, UpstreamHttp::H1, by(Some("/"))).await.is_err());
     let hanging = scripted(|_, mut stream| async move { drop(rest(&mut stream).await) }).await;
@@ -205,7 +205,7 @@ async fn errors_in_a_row_are_counted_on_both_paths_over_all_workers() {
             answer
         })
         .await;
-        let down = nobody().await;
+        let down = nobody();
         let plan = UpstreamPlan { ejection: Some(EjectionPlan::default()), ..UpstreamPlan::default() };
         for (endpoint, last) in [(failing, "error_status"), (down, "connect_failed")] {
             let rig = Rig::with_settings(stable(vec![at(endpoint)], UpstreamHttp::H1, plan.clone()), settings.clone());

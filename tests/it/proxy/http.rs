@@ -324,7 +324,7 @@ async fn every_answer_tells_its_date_and_an_upstreams_own_is_kept() {
         stream.write_all(answer.as_bytes()).await.unwrap();
     })
     .await;
-    for (rig, status) in [(Rig::to(upstream), 200), (Rig::to(super::rig::nobody().await), 502)] {
+    for (rig, status) in [(Rig::to(upstream), 200), (Rig::to(super::rig::nobody()), 502)] {
         // Over the fast path, then over the ordinary one, then what hyper refuses by itself.
         for (asked, expected) in [
             ("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", status),
@@ -379,7 +379,7 @@ async fn an_answer_before_the_body_was_here_says_that_the_connection_ends() {
         rest(&mut stream).await;
     })
     .await;
-    for (rig, status) in [(Rig::to(upstream), 413), (Rig::to(super::rig::nobody().await), 502)] {
+    for (rig, status) in [(Rig::to(upstream), 413), (Rig::to(super::rig::nobody()), 502)] {
         let mut client = rig.connect().await;
         client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nabc").await.unwrap();
         let head = read_head(&mut client).await;

@@ -198,7 +198,7 @@ async fn a_target_that_fails_in_any_way_changes_no_answer_and_is_no_evidence() {
     .await;
     let upgrading = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
     for (what, target, end, status) in [
-        ("down", nobody().await, CopyEnd::ConnectFailed, 0),
+        ("down", nobody(), CopyEnd::ConnectFailed, 0),
         (
             "closing",
             scripted(|_, mut stream| async move { drop(read_head(&mut stream).await) }).await,
@@ -399,7 +399,7 @@ async fn answers_are_compared_by_status_and_latency_whichever_comes_first() {
     soon(asked.recv()).await.unwrap().send(()).unwrap();
     eventually("compared", || compared(&rig) == (1, 0)).await;
     // An answer in place of one that never came has no latency.
-    let rig = Rig::start(mirrored(nobody().await, failing.address));
+    let rig = Rig::start(mirrored(nobody(), failing.address));
     assert_eq!(status_of(&rig.get("").await), 502);
     eventually("compared", || compared(&rig) == (1, 0)).await;
     assert_eq!((copies(&rig, "v2").original_us, copies(&rig, "v2").copy_us), (0, 0));

@@ -208,7 +208,7 @@ async fn over(fast_path: bool, case: &Case) -> (Seen, u64) {
         serin::proxy::Limits { header_timeout: SILENCE, body_timeout: SILENCE, idle_timeout: SILENCE, ..limits() };
     let mut rig = Rig::with_settings(service(v1, v2), ListenerSettings { limits, fast_path, ..listener() });
     if let Some(file) = &case.file {
-        let places = [("V1", v1), ("V2", v2), ("NOBODY", nobody().await)];
+        let places = [("V1", v1), ("V2", v2), ("NOBODY", nobody())];
         rig.publish_file(&places.iter().fold(file.clone(), |file, (name, at)| file.replace(name, &at.to_string())));
     }
     let mut client = rig.connect().await;

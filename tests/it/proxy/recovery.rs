@@ -124,7 +124,7 @@ async fn text_of(request: http::Request<hyper::body::Incoming>) -> String {
 #[tokio::test]
 async fn stable_answers_for_a_dead_canary_whatever_the_method_and_the_canary_is_charged() {
     let stable = serving(|request| async move { http::Response::new(full(text_of(request).await)) }).await;
-    let mut table = service(stable, nobody().await);
+    let mut table = service(stable, nobody());
     weigh(&mut table, 1_000_000);
     let mut rig = Rig::start(table);
     for method in ["GET", "POST"] {
@@ -145,7 +145,7 @@ async fn stable_answers_for_a_dead_canary_whatever_the_method_and_the_canary_is_
 #[tokio::test]
 async fn nobody_stands_in_for_stable() {
     let canary = Named::start("canary").await;
-    let mut table = service(nobody().await, canary.address);
+    let mut table = service(nobody(), canary.address);
     table.failure.rescue = Some(Rescue::default());
     let rig = Rig::start(table);
     assert_eq!(status_of(&rig.get("").await), 502);
@@ -155,7 +155,7 @@ async fn nobody_stands_in_for_stable() {
 #[tokio::test]
 async fn a_failed_rescue_is_the_clients_failure_and_counts_against_each_as_it_was() {
     let canary = answering("HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy").await;
-    let rig = Rig::start(rescued(nobody().await, canary));
+    let rig = Rig::start(rescued(nobody(), canary));
     let answer = rig.get("").await;
     assert_eq!((status_of(&answer), values(&answer, "serin-error")), (502, vec!["connect_failed"]));
     rig.ended("v2", &[(Ending::ErrorStatus, 1)]).await;

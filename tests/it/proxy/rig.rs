@@ -4,7 +4,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -310,9 +310,15 @@ pub fn status_of(answer: &str) -> u16 {
     answer.get(9..12).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("no status in {answer:?}"))
 }
 
-/// An address where nobody listens.
-pub async fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+/// An address where nobody listens, and nobody will: it is taken for as long as the tests run, or another test's upstream
+/// would be found there.
+pub fn nobody() -> SocketAddr {
+    static TAKEN: LazyLock<socket2::Socket> = LazyLock::new(|| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        socket
+    });
+    TAKEN.local_addr().unwrap().as_socket().unwrap()
 }
 
 /// An upstream that a test scripts by the connection; the number of the connection is given, from 0.

@@ -108,7 +108,7 @@ async fn when_the_grace_is_over_the_rest_is_cut() {
 
 #[tokio::test]
 async fn a_proxy_that_is_dropped_is_gone() {
-    let nowhere = nobody().await;
+    let nowhere = nobody();
     let rig = Rig::to(nowhere);
     let address = rig.address();
     drop(rig);

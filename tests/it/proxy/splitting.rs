@@ -254,7 +254,7 @@ async fn a_request_that_waited_for_a_connection_looks_again_before_it_is_sent() 
 #[tokio::test]
 async fn a_dead_canary_that_may_fail_costs_only_its_own_share() {
     let stable = Named::start("v1").await;
-    let mut half = service(stable.address, nobody().await);
+    let mut half = service(stable.address, nobody());
     weigh(&mut half, 500_000);
     half.failure.dead_canary = serin::engine::failure::DeadCanary::Fail;
     let rig = Rig::start(half);
