@@ -81,8 +81,8 @@ impl Outbox {
     pub fn tell(&self, receiver: &str, event: u64) -> io::Result<()> {
         let mut places = self.places();
         let place = event.min(places.remembered);
-        let former = places.told.insert(receiver.to_owned(), place);
-        if former == Some(place) { places.secure() } else { places.save() }
+        places.told.insert(receiver.to_owned(), place);
+        places.save()
     }
 
     /// Makes sure that the places are on the disk as they were at the opening, or later. A place that is on none would be

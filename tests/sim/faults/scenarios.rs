@@ -151,6 +151,23 @@ fn a_place_was_kept_by_the_number_of_an_event_that_no_disk_had() {
     assert_eq!(outbox.told("receiver"), 2, "the disk has it");
 }
 
+/// A place that could not be written was said to be on the disk the next time that it was to go there.
+#[test]
+fn a_place_that_no_disk_took_was_not_tried_again() {
+    let disk = Disk::new(&mut Dice::new(1));
+    let (mut store, _) = disk.open().unwrap();
+    let (names, decisions) = (["receiver".to_owned()], decisions());
+    let outbox = store.outbox(&names);
+    store.append(&decisions[0]).unwrap();
+    disk.fall_ill(Some(Illness::Names(100)));
+    outbox.tell("receiver", 1).unwrap_err();
+    outbox.tell("receiver", 2).unwrap_err();
+    disk.fall_ill(None);
+    outbox.tell("receiver", 2).unwrap();
+    drop((store, outbox));
+    assert_eq!(disk.open().unwrap().0.outbox(&names).told("receiver"), 1);
+}
+
 /// The bucket of each client was another one from the abort on.
 #[test]
 fn an_abort_with_a_ramp_brought_clients_of_stable_to_the_canary() {
