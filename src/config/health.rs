@@ -9,10 +9,7 @@ use super::{
     scalar::human,
     shape,
 };
-use crate::engine::{
-    upstream::{EjectionPlan, HealthPlan},
-    weight::Weight,
-};
+use crate::engine::upstream::{EjectionPlan, HealthPlan};
 
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_hours(1);
@@ -55,14 +52,8 @@ pub fn ejection(at: &At<'_>, report: &mut Report) -> Option<EjectionPlan> {
     let errors = fields.get("consecutiveErrors").map_or(Some(usual.consecutive_errors), |at| in_a_row(&at, report));
     let base = fields.get("base").map_or(Some(usual.base), |at| report.duration(&at, BASE));
     let max_share = fields.get("maxShare").map_or(Some(usual.max_share), |at| {
-        let share = report.share(&at)?;
-        if share > Weight::ZERO {
-            return Some(share);
-        }
-        report
-            .error(Code::BadValue, &at.span(), "`maxShare` of 0% would leave out nobody")
-            .help("write, say, `maxShare: 50%`, or remove `ejection`");
-        None
+        let help = "write, say, `maxShare: 50%`, or remove `ejection`";
+        report.share_of_some(&at, "`maxShare` of 0% would leave out nobody", help)
     });
     Some(EjectionPlan { consecutive_errors: errors?, base: base?, max_share: max_share? })
 }

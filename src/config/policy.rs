@@ -20,6 +20,7 @@ use crate::engine::{
 /// Most windows of a strategy.
 pub const WINDOWS_MAX: usize = 32;
 
+const MIN_HEALTHY_NONE: &str = "`minHealthy` of 0% waits for nothing";
 /// What one may be waited for after a change of versions.
 const DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(7 * 24);
 const RAMP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1);
@@ -128,29 +129,17 @@ fn stop_after(at: &At<'_>, report: &mut Report) -> Result<Option<Duration>, Refu
 }
 
 fn min_healthy(at: &At<'_>, report: &mut Report) -> Option<Weight> {
-    let share = report.share(at)?;
-    if share > Weight::ZERO {
-        return Some(share);
-    }
-    report
-        .error(Code::BadValue, &at.span(), "`minHealthy` of 0% waits for nothing")
-        .help("write, say, `minHealthy: 50%`, or remove it: then one address that is well is enough");
-    None
+    let help = "write, say, `minHealthy: 50%`, or remove it: then one address that is well is enough";
+    report.share_of_some(at, MIN_HEALTHY_NONE, help)
 }
 
 fn capacity_guard(at: &At<'_>, report: &mut Report) -> Option<CapacityGuard> {
     let fields = report.fields(at, &shape::CAPACITY_GUARD)?;
     let usual = CapacityGuard::default();
-    let min_healthy = fields.get("minHealthy").map_or(Some(usual.min_healthy), |at| {
-        let share = report.share(&at)?;
-        if share > Weight::ZERO {
-            return Some(share);
-        }
-        report
-            .error(Code::BadValue, &at.span(), "`minHealthy` of 0% waits for nothing")
-            .help("write, say, `minHealthy: 50%`, or remove `capacityGuard`");
-        None
-    });
+    let help = "write, say, `minHealthy: 50%`, or remove `capacityGuard`";
+    let min_healthy = fields
+        .get("minHealthy")
+        .map_or(Some(usual.min_healthy), |at| report.share_of_some(&at, MIN_HEALTHY_NONE, help));
     let deadline = fields.get("deadline").map_or(Some(usual.deadline), |at| report.duration(&at, GUARD_DEADLINE));
     Some(CapacityGuard { min_healthy: min_healthy?, deadline: deadline? })
 }
@@ -160,14 +149,8 @@ fn bake(at: &At<'_>, report: &mut Report) -> Option<Vec<Step>> {
     let duration = fields.need(report, "duration", "say how long: `bake: { duration: 10m }`");
     let duration = duration.and_then(|at| report.duration(&at, BAKE));
     let weight = fields.get("weight").map_or(Weight::from_ppm(BAKE_WEIGHT).ok(), |at| {
-        let weight = report.share(&at)?;
-        if weight > Weight::ZERO {
-            return Some(weight);
-        }
-        report
-            .error(Code::BadValue, &at.span(), "a bake at 0% watches nothing")
-            .help("write, say, `weight: 99%`: what is left stays on stable, to compare with");
-        None
+        let help = "write, say, `weight: 99%`: what is left stays on stable, to compare with";
+        report.share_of_some(&at, "a bake at 0% watches nothing", help)
     });
     Some(vec![Step::SetWeight(weight?), Step::Pause(Pause::Bake(duration?))])
 }

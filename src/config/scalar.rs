@@ -3,7 +3,10 @@
 
 use std::{net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
-use super::report::{At, Problem, Report};
+use super::{
+    diagnostic::Code,
+    report::{At, Problem, Report},
+};
 use crate::engine::{
     endpoint::{Endpoint, Site},
     weight::{Weight, WeightError},
@@ -32,6 +35,16 @@ impl Report {
     /// A share of traffic or of requests.
     pub fn share(&mut self, at: &At<'_>) -> Option<Weight> {
         self.scalar(at, "a share such as `5%`", share)
+    }
+
+    /// The same where none at all would make no sense, for the reason `none_means`.
+    pub fn share_of_some(&mut self, at: &At<'_>, none_means: &str, help: &str) -> Option<Weight> {
+        let share = self.share(at)?;
+        if share == Weight::ZERO {
+            self.error(Code::BadValue, &at.span(), none_means).help(help);
+            return None;
+        }
+        Some(share)
     }
 
     /// A whole number within bounds.

@@ -54,19 +54,23 @@ impl Service {
     /// version has such a check.
     pub(super) fn is_ready(&self, version: &VersionName) -> bool {
         let Some(plan) = self.plan.version(version).filter(|plan| plan.upstream.health.is_some()) else { return true };
-        let (proven, all) = self.health_of(version).map_or((0, 0), |health| health.proven(&plan.upstream));
+        let (proven, all) = self.passed(plan);
         proven > 0 && is_share(proven, all, self.plan.strategy.policy.min_healthy)
     }
 
     /// What a version that is not ready waits for.
     pub(super) fn unready_words(&self, version: &VersionName) -> String {
         let wanted = self.plan.strategy.policy.min_healthy;
-        let known = self.health_of(version).zip(self.plan.version(version));
-        let (proven, all) = known.map_or((0, 0), |(health, plan)| health.proven(&plan.upstream));
+        let (proven, all) = self.plan.version(version).map_or((0, 0), |plan| self.passed(plan));
         if proven == 0 {
             return format!("an endpoint of {version} to pass its health check");
         }
         format!("{wanted} of the endpoints of {version} to pass their health check; {proven} of {all} did")
+    }
+
+    /// How many of a version's endpoints have passed their check, and how many are known at all.
+    fn passed(&self, plan: &VersionPlan) -> (usize, usize) {
+        self.health_of(&plan.name).map_or((0, 0), |health| health.proven(&plan.upstream))
     }
 
     /// How many of a version's endpoints are not known to be bad, and how many are known at all.
