@@ -3,14 +3,15 @@
 
 use std::{
     collections::HashMap,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
     sync::{Arc, Mutex},
 };
 
 use serde_json::Value;
 
-use crate::harness::{Client, PATIENCE, Serin, eventually, free_port};
+use crate::{
+    asked::{answer, anywhere, serve},
+    harness::{Client, Serin, eventually, free_port},
+};
 
 /// Path, head and body of a question.
 type Asked = (String, Vec<String>, Value);
@@ -24,39 +25,17 @@ struct Server {
 
 impl Server {
     fn start(answers: &[(&str, &str)]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let answers: HashMap<String, String> =
             answers.iter().map(|(path, status)| ((*path).to_owned(), (*status).to_owned())).collect();
-        let server = Self { port, answers: Arc::new(Mutex::new(answers)), asked: Arc::default() };
-        let (answers, asked) = (Arc::clone(&server.answers), Arc::clone(&server.asked));
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(mut stream) = stream else { return };
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let head: Vec<String> =
-                    reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
-                let Some(path) = head.first().and_then(|line| line.split(' ').nth(1)).map(str::to_owned) else {
-                    continue;
-                };
-                let length = head
-                    .iter()
-                    .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
-                let mut body = String::new();
-                if reader.take(length.unwrap_or(0)).read_to_string(&mut body).is_err() {
-                    continue;
-                }
-                asked.lock().unwrap().push((path.clone(), head, serde_json::from_str(&body).unwrap_or_default()));
-                let answer = answers.lock().unwrap().get(&path).cloned().unwrap_or_else(|| "404 Not Found".to_owned());
-                // Who asked may have died meanwhile.
-                let _gone = write!(
-                    stream,
-                    "HTTP/1.1 {answer}\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-                );
-            }
+        let (answers, asked) = (Arc::new(Mutex::new(answers)), Arc::<Mutex<Vec<Asked>>>::default());
+        let (known, kept) = (Arc::clone(&answers), Arc::clone(&asked));
+        let port = serve(anywhere(), move |request| {
+            let path = request.path().to_owned();
+            let status = known.lock().unwrap().get(&path).cloned().unwrap_or_else(|| "404 Not Found".to_owned());
+            kept.lock().unwrap().push((path, request.head, serde_json::from_str(&request.body).unwrap_or_default()));
+            Some(answer(&status, "retry-after: 1\r\n", ""))
         });
-        server
+        Self { port, answers, asked }
     }
 
     fn answer(&self, path: &str, status: &str) {

@@ -6,6 +6,7 @@ mod added;
 mod admin;
 mod admin_socket;
 mod analysis;
+mod asked;
 mod attacks;
 mod browser;
 mod certificates;

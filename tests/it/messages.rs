@@ -2,70 +2,34 @@
 
 use std::{
     collections::VecDeque,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     sync::{Arc, Mutex},
 };
 
-use serde_json::Value;
-
-use crate::harness::{Client, PATIENCE, Serin, eventually, free_port};
-
-/// One request as it came.
-#[derive(Clone, Debug)]
-struct Told {
-    head: Vec<String>,
-    body: String,
-}
-
-impl Told {
-    fn field(&self, name: &str) -> Option<String> {
-        let find = |line: &String| {
-            let (field, value) = line.split_once(':')?;
-            field.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        };
-        self.head.iter().find_map(find)
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap()
-    }
-}
+use crate::{
+    asked::{Request, answer, serve},
+    harness::{Client, Serin, eventually, free_port},
+};
 
 /// A receiver that keeps what it was told and answers with the given statuses in turn, then with 204.
 struct Receiver {
-    told: Arc<Mutex<Vec<Told>>>,
+    told: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Receiver {
     fn listen(port: u16, answers: &[&'static str]) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+        let told: Arc<Mutex<Vec<Request>>> = Arc::default();
         let mut answers: VecDeque<&'static str> = answers.iter().copied().collect();
         let kept = Arc::clone(&told);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(stream) = stream else { return };
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let head: Vec<String> =
-                    reader.by_ref().lines().map_while(Result::ok).take_while(|l| !l.is_empty()).collect();
-                let mut request = Told { head, body: String::new() };
-                let length = request.field("content-length").and_then(|text| text.parse().ok()).unwrap_or(0_u64);
-                if reader.take(length).read_to_string(&mut request.body).is_err() || request.head.is_empty() {
-                    continue;
-                }
-                let status = answers.pop_front().unwrap_or("204 No Content");
-                kept.lock().unwrap().push(request);
-                let mut stream = stream;
-                // A sender that has died meanwhile is no fault here.
-                let _gone = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-            }
+        serve(listener, move |request| {
+            kept.lock().unwrap().push(request);
+            Some(answer(answers.pop_front().unwrap_or("204 No Content"), "", ""))
         });
         Self { told }
     }
 
-    fn told(&self) -> Vec<Told> {
+    fn told(&self) -> Vec<Request> {
         self.told.lock().unwrap().clone()
     }
 

@@ -4,8 +4,6 @@
 use std::{
     fmt::Write as _,
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
     path::Path,
     process::Command,
     sync::{Arc, Mutex},
@@ -14,8 +12,9 @@ use std::{
 use serin::demo::toy::{Toy, ToySpec};
 
 use crate::{
+    asked::{answer, anywhere, serve},
     certificates::Issuer,
-    harness::{Client, PATIENCE, Serin, eventually, free_port, serin},
+    harness::{Client, Serin, eventually, free_port, serin},
 };
 
 /// Who is asked and told: takes everything, says yes to gates and messages, and nothing of use to questions.
@@ -26,29 +25,14 @@ struct Sink {
 
 impl Sink {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let got: Arc<Mutex<String>> = Arc::default();
-        let kept = Arc::clone(&got);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(mut stream) = stream else { return };
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let head: Vec<String> =
-                    reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
-                let length = |line: &String| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
-                let mut body = Vec::new();
-                let _cut = reader.take(head.iter().find_map(length).unwrap_or(0)).read_to_end(&mut body);
-                let path = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned();
-                let _endless =
-                    writeln!(kept.lock().unwrap(), "{}\n{}", head.join("\n"), String::from_utf8_lossy(&body));
-                let is_fine = ["/gate", "/told", "/v1/traces"].iter().any(|fine| path.starts_with(fine));
-                let status = if is_fine { "200 OK" } else { "401 Unauthorized" };
-                let _gone = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
-            }
+        let heard: Arc<Mutex<String>> = Arc::default();
+        let kept = Arc::clone(&heard);
+        let port = serve(anywhere(), move |request| {
+            let _endless = writeln!(kept.lock().unwrap(), "{}\n{}", request.head.join("\n"), request.body);
+            let is_fine = ["/gate", "/told", "/v1/traces"].iter().any(|fine| request.path().starts_with(fine));
+            Some(answer(if is_fine { "200 OK" } else { "401 Unauthorized" }, "", "{}"))
         });
-        Self { port, heard: got }
+        Self { port, heard }
     }
 
     fn heard(&self) -> String {

@@ -1,7 +1,6 @@
 //! Traces of requests, by the real binary, as a real receiver of OTLP over HTTP gets them.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -10,7 +9,8 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    harness::{Client, PATIENCE, Serin, eventually, free_port},
+    asked::{answer, anywhere, serve},
+    harness::{Client, Serin, eventually, free_port},
     upstreams::Plain,
 };
 
@@ -28,28 +28,16 @@ struct Collector {
 
 impl Collector {
     fn start(statuses: &'static [&'static str]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let got: Arc<Mutex<Sent>> = Arc::default();
         let kept = Arc::clone(&got);
         let mut statuses = statuses.iter().copied();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(mut stream) = stream else { return };
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let head: Vec<String> =
-                    reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
-                let length = head.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-                let mut body = Vec::new();
-                if reader.take(length.unwrap_or(0)).read_to_end(&mut body).is_err() || body.is_empty() {
-                    continue;
-                }
-                kept.lock().unwrap().push((head, serde_json::from_slice(&body).unwrap()));
-                let status = statuses.next().unwrap_or("200 OK");
-                // A sender that has gone meanwhile is no fault here.
-                let _gone = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
+        let port = serve(anywhere(), move |request| {
+            if request.body.is_empty() {
+                return None;
             }
+            let body = request.json();
+            kept.lock().unwrap().push((request.head, body));
+            Some(answer(statuses.next().unwrap_or("200 OK"), "", "{}"))
         });
         Self { port, got }
     }
