@@ -189,12 +189,26 @@ impl Service {
         }
         let stable = self.standing.stable.version.clone();
         if self.plan.version(&stable).is_none() {
-            let trouble = format!("version `{stable}` was stable and is no longer in the file");
-            self.distrust(trouble.clone(), log);
-            let fallback = Wish { version: self.plan.stable.clone(), revision: String::new() };
-            self.standing.crown(fallback, self.standing.revision);
-            self.note(EventKind::Promoted, Cause::Storage(trouble), Some(self.plan.stable.clone()), log);
+            self.adopt(format!("version `{stable}` was stable and is no longer in the file"), log);
         }
+    }
+
+    /// What the file names as stable is stable: it cannot be on trial against itself, nor refused as a canary.
+    fn adopt(&mut self, trouble: String, log: &mut Log<'_>) {
+        let on_trial = match &self.phase {
+            Phase::Progressing(rollout) | Phase::Paused { rollout, .. } => Some(&rollout.target),
+            Phase::Degraded { target, .. } => Some(target),
+            Phase::Healthy => None,
+        };
+        let cause = Cause::Storage(trouble.clone());
+        if on_trial.is_some_and(|target| target.version == self.plan.stable) {
+            self.promote(cause, log);
+            return;
+        }
+        self.distrust(trouble, log);
+        let fallback = Wish { version: self.plan.stable.clone(), revision: String::new() };
+        self.standing.crown(fallback, self.standing.revision);
+        self.note(EventKind::Promoted, cause, Some(self.plan.stable.clone()), log);
     }
 
     /// The state cannot be trusted: no rollout goes on or starts by itself.

@@ -9,7 +9,9 @@ use serin::{
         Engine, Recovered,
         assign::HeaderRoute,
         effect::{Decision, Effect},
+        event::{Cause, EventKind},
         input::{Command, Input, Verb},
+        memory::PhaseMemory,
         names::ServiceName,
         plan::{Guard, ServicePlan, Step, StickyPlan},
         request::{HeaderMatch, StringMatch},
@@ -25,7 +27,7 @@ use super::{
     checks::canary_weight,
     disk::{Death, Disk, Illness},
 };
-use crate::world::{Dice, Traffic, World, hold, plan, weight, wish};
+use crate::world::{Dice, Traffic, World, hold, plan, version, weight, wish};
 
 /// The tables that an input leads to, with whether each goes out before the disk has the decision.
 fn tables(world: &mut World, input: Input) -> Vec<(Arc<Table>, bool)> {
@@ -223,4 +225,33 @@ fn a_decision_that_was_refused_was_in_force_after_a_crash() {
     assert_eq!(disk.peek().memory.sequence, 1);
     drop(store);
     assert_eq!(disk.open().unwrap().1.memory.sequence, 1);
+}
+
+/// The process starts again with a file that has dropped the stable v1 and names v2 in its place.
+fn restart_without_v1(world: &mut World) {
+    world.plan.stable = version("v2");
+    world.plan.versions = world.plan.versions.iter().filter(|known| known.name != version("v1")).cloned().collect();
+    world.crash(Duration::from_secs(1));
+}
+
+/// The rollout of v2 went on against itself, and its abort told of a canary that kept all traffic.
+#[test]
+fn a_file_without_the_stable_version_made_the_running_canary_its_own_rival() {
+    let mut world = World::new(plan(vec![weight("50%"), hold(60)]));
+    restart_without_v1(&mut world);
+    let service = world.service();
+    assert_eq!((service.versions[service.stable].name.clone(), service.canary), (version("v2"), None));
+    assert_eq!(*world.phase(), PhaseMemory::Healthy);
+    assert!(matches!(world.last(EventKind::Promoted).unwrap().cause, Cause::Storage(_)));
+    assert!(world.order(Verb::Abort).is_err(), "nothing is on trial");
+}
+
+/// A version that was given up and then named as stable, the stable one being gone, stayed given up while it served.
+#[test]
+fn a_file_that_fell_back_on_a_refused_version_left_it_degraded() {
+    let mut world = World::new(plan(vec![weight("50%"), hold(60)]));
+    world.order(Verb::Abort).unwrap();
+    world.plan.wish = None;
+    restart_without_v1(&mut world);
+    assert_eq!(*world.phase(), PhaseMemory::Healthy);
 }
