@@ -33,6 +33,7 @@ pub(super) async fn request(
     let fields = fields(&question)?;
     let scheme = if url.scheme_str() == Some("https") { Scheme::Https } else { Scheme::Http };
     let request = RequestView {
+        scheme,
         method: &method,
         host: url.host().ok_or_else(|| bad("`url` needs a host, as in `http://shop.example/path`"))?,
         port: url.port_u16(),
@@ -41,7 +42,7 @@ pub(super) async fn request(
         headers: &fields,
         client: address(question.client.unwrap_or(IpAddr::from([127, 0, 0, 1]))),
     };
-    let told = explain::explain(&inside.outside.publication.current(), &request, scheme);
+    let told = explain::explain(&inside.outside.publication.current(), &request);
     let told =
         told.ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "noService", "no service is configured"))?;
     Ok(answer::document(RequestAnswer::from(told)))

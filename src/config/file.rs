@@ -18,7 +18,7 @@ use super::{
     shape, template, tracing,
     yaml::{Node, Value},
 };
-use crate::engine::{address::Network, route::Routes};
+use crate::engine::{address::Network, filter::Scheme, route::Routes};
 
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 /// It says what the ordinary path says, at less cost.
@@ -64,8 +64,8 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
     let notify = fields.get("notify").map(|at| notify::receivers(&at, report)).unwrap_or_default();
     let concurrent = fields.get("concurrentRollouts").map_or(Some(0), |at| report.whole(&at, 0..=1_000));
     let concurrent = concurrent.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
-    let routes = route::of_file(&fields, report);
     let trusted = route::trusted(&fields, report);
+    let routes = route::of_file(&fields, &schemes(&listeners, !trusted.is_empty()), report);
     let outbound = fields.get("outbound").map(|at| outbound(&at, report)).unwrap_or_default();
     if report.refused() {
         return None;
@@ -93,6 +93,14 @@ pub fn file(root: &Node, folder: &Path, report: &mut Report) -> Option<Config> {
         trusted: trusted.into(),
         outbound: outbound.into(),
     })
+}
+
+/// By which clients may come in; by both, where a proxy in front is believed.
+fn schemes(listeners: &[(Listener, Span)], is_behind: bool) -> Vec<Scheme> {
+    let is_spoken = |scheme: &Scheme| {
+        is_behind || listeners.iter().any(|(listener, _)| listener.tls.is_some() == (*scheme == Scheme::Https))
+    };
+    [Scheme::Http, Scheme::Https].into_iter().filter(is_spoken).collect()
 }
 
 /// `outbound`: which addresses may be asked though they would be refused.

@@ -1,6 +1,8 @@
 //! Plans that can hardly finish, or that nothing could ever stop: warnings, since a person may mean it.
 //! Looks only at services that are right in every other way.
 
+pub mod requests;
+
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -33,6 +35,7 @@ pub fn service(plan: &ServicePlan, fields: &Fields<'_>, report: &mut Report) {
     late(plan, &place, report);
     unseeing(plan, &place, report);
     unlooked(plan, &place, report);
+    requests::service(plan, &place, report);
 }
 
 /// Versions that are a listener of the same process: a request would go round until its head is too large.

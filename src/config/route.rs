@@ -7,7 +7,9 @@ use super::{
     diagnostic::{Code, Span},
     failure,
     file::WAIT,
-    filter, message,
+    filter,
+    lint::requests as lint,
+    message,
     report::{At, Fields, Report},
     scalar::human,
     service, shape,
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::engine::{
     address::Network,
-    filter::{PathChange, RouteFilters},
+    filter::{PathChange, RouteFilters, Scheme},
     names::ServiceName,
     request::{HeaderMatch, QueryMatch},
     route::{Action, HostMatch, PathMatch, Route, RouteMatch},
@@ -31,8 +33,8 @@ const CONDITIONS_MAX: usize = 16;
 /// Most regular expressions in all routes.
 const PATTERNS_MAX: usize = 1_000;
 
-/// The routes of a file, and whether each service has one.
-pub fn of_file(file: &Fields<'_>, report: &mut Report) -> Vec<Route> {
+/// The routes of a file, and whether each service has one. `schemes` are those by which clients may come in.
+pub fn of_file(file: &Fields<'_>, schemes: &[Scheme], report: &mut Report) -> Vec<Route> {
     // Also of services that are wrong in other ways: those were told already.
     let names: Vec<&str> = match file.get("services").map(|at| &at.node.value) {
         Some(Value::Map(entries)) => entries.iter().map(|field| &*field.key).collect(),
@@ -47,7 +49,10 @@ pub fn of_file(file: &Fields<'_>, report: &mut Report) -> Vec<Route> {
         }
         return Vec::new();
     };
-    let routes = routes(&at, &names, report);
+    let (routes, redirects) = routes(&at, &names, report);
+    if !report.refused() {
+        lint::redirects(&routes, &redirects, schemes, report);
+    }
     for name in names {
         let is_named = |route: &Route| {
             matches!(&route.action, Action::Forward(service) if service.as_str() == name)
@@ -67,18 +72,21 @@ pub fn trusted(file: &Fields<'_>, report: &mut Report) -> Vec<Network> {
     let Some(at) = file.get("trust") else { return Vec::new() };
     let Some(fields) = report.fields(&at, &shape::TRUST) else { return Vec::new() };
     let help = "say whose: `trust: { forwardedFrom: [10.0.0.0/8] }`";
-    fields.need(report, "forwardedFrom", help).map(|at| message::networks(&at, report)).unwrap_or_default()
+    let Some(at) = fields.need(report, "forwardedFrom", help) else { return Vec::new() };
+    let networks = message::networks(&at, report);
+    lint::trusted(&networks, &at.span(), report);
+    networks
 }
 
-/// All routes; those that are wrong are reported and left out. `services` are the names there are.
+/// All routes, and where those are that redirect; those that are wrong are reported and left out. `services` are the names there are.
 #[expect(
     clippy::mutable_key_type,
     reason = "what may change in a name or a pattern is how it is kept, not what is hashed"
 )]
-fn routes(at: &At<'_>, services: &[&str], report: &mut Report) -> Vec<Route> {
+fn routes(at: &At<'_>, services: &[&str], report: &mut Report) -> (Vec<Route>, Vec<(usize, Span)>) {
     let mut names: HashMap<String, Span> = HashMap::new();
     let mut taken = Taken::new();
-    let mut all = Vec::new();
+    let (mut all, mut redirects) = (Vec::new(), Vec::new());
     for (nth, item) in report.items(at, ROUTES_MAX).unwrap_or_default().iter().enumerate() {
         let Some(fields) = report.fields(item, &shape::ROUTE) else { continue };
         let name = fields.get("name").and_then(|at| service::name(&at, report));
@@ -89,14 +97,19 @@ fn routes(at: &At<'_>, services: &[&str], report: &mut Report) -> Vec<Route> {
         }
         let matches = matches(&fields, report);
         never_taken(&name, item, &matches, &mut taken, report);
-        all.extend(route(name, &fields, matches, services, report));
+        let Some(route) = route(name, &fields, matches, services, report) else { continue };
+        if let Action::Redirect(_) = route.action {
+            let filters = fields.get("filters");
+            redirects.push((all.len(), filters.map_or(item.key_span.clone(), |at| at.key_span.clone())));
+        }
+        all.push(route);
     }
     let patterns = all.iter().flat_map(|route: &Route| &route.matches).map(patterns).sum::<usize>();
     if patterns > PATTERNS_MAX {
         let message = format!("the routes have {patterns} regular expressions; at most {PATTERNS_MAX}");
         report.error(Code::TooLarge, &at.key_span, message).help("use exact or prefix conditions where they do");
     }
-    all
+    (all, redirects)
 }
 
 type Matches = Vec<(RouteMatch, Span)>;
@@ -182,7 +195,12 @@ fn one_match(at: &At<'_>, report: &mut Report) -> Option<RouteMatch> {
         Some(method) => Some(method?),
         None => None,
     };
-    Some(RouteMatch { host, path, method, headers, query })
+    let schemes = [("http", Scheme::Http), ("https", Scheme::Https)];
+    let scheme = match fields.get("scheme") {
+        Some(at) => Some(report.word(&at, &schemes)?),
+        None => None,
+    };
+    Some(RouteMatch { scheme, host, path, method, headers, query })
 }
 
 fn path(at: &At<'_>, report: &mut Report) -> Option<PathMatch> {
@@ -191,7 +209,11 @@ fn path(at: &At<'_>, report: &mut Report) -> Option<PathMatch> {
     match &*kind.name {
         "exact" => message::path(&kind, report).map(PathMatch::Exact),
         "prefix" => message::path(&kind, report).map(PathMatch::Prefix),
-        _ => message::pattern(&kind, report).map(PathMatch::Regex),
+        _ => {
+            let pattern = message::pattern(&kind, report)?;
+            lint::path_pattern(pattern.as_str(), &kind.span(), report);
+            Some(PathMatch::Regex(pattern))
+        }
     }
 }
 

@@ -46,7 +46,7 @@ shapes! {
     OUTBOUND = "outbound" { allow } later {}
     ROUTE = "routes[]" { name match filters timeouts retry service } later {}
     RETRY = "routes[].retry" { retries conditions statuses budget } later {}
-    MATCH = "routes[].match[]" { host path method headers query } later {}
+    MATCH = "routes[].match[]" { scheme host path method headers query } later {}
     MATCH_PATH = "routes[].match[].path" { exact prefix regex } later {}
     MATCH_FIELD = "routes[].match[].headers[]" { name exact prefix regex } later {}
     MATCH_PARAMETER = "routes[].match[].query[]" { name exact prefix regex } later {}

@@ -131,15 +131,23 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::engine::request::StringMatch;
+    use crate::engine::{filter::Scheme, request::StringMatch};
 
     fn word(rule: &ForceRule, fields: &[(&'static str, &'static str)], client: Address) -> Option<String> {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let request =
-            RequestView { method: &Method::GET, host: "", port: None, path: "/", query: "", headers: &headers, client };
+        let request = RequestView {
+            scheme: Scheme::Http,
+            method: &Method::GET,
+            host: "",
+            port: None,
+            path: "/",
+            query: "",
+            headers: &headers,
+            client,
+        };
         rule.word(&request).map(str::to_owned)
     }
 

@@ -4,7 +4,6 @@ use super::{
     assign::CohortTarget,
     endpoint::InUse,
     failure::DeadCanary,
-    filter::Scheme,
     names::{Role, ServiceName, VersionName},
     request::RequestView,
     route::{Action, Route},
@@ -68,9 +67,9 @@ pub struct Copied {
     pub because: String,
 }
 
-/// Explains a request that came in by `scheme`. None when the table has no service.
+/// Explains a request. None when the table has no service.
 #[must_use]
-pub fn explain(table: &Table, request: &RequestView<'_>, scheme: Scheme) -> Option<Explanation> {
+pub fn explain(table: &Table, request: &RequestView<'_>) -> Option<Explanation> {
     if table.routes.is_empty() {
         let outcome = Outcome::Version(chosen(table.services.first()?, None, table, request));
         return Some(Explanation { route: None, outcome });
@@ -81,7 +80,7 @@ pub fn explain(table: &Table, request: &RequestView<'_>, scheme: Scheme) -> Opti
     let route = &table.routes.all()[found.route];
     let outcome = match &route.action {
         Action::Redirect(redirect) => {
-            let location = redirect.location(request, scheme, found.prefix);
+            let location = redirect.location(request, found.prefix);
             Outcome::Redirect { status: redirect.status, location }
         }
         Action::Forward(name) => {

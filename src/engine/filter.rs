@@ -96,11 +96,11 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Where to, for a request that came in by `scheme`. A port that goes without saying is not said; the port that the
+    /// Where to. A port that goes without saying is not said; the port that the
     /// client used stays where neither scheme nor port are told.
     #[must_use]
-    pub fn location(&self, request: &RequestView<'_>, scheme: Scheme, covered: Option<usize>) -> String {
-        let to = self.scheme.unwrap_or(scheme);
+    pub fn location(&self, request: &RequestView<'_>, covered: Option<usize>) -> String {
+        let to = self.scheme.unwrap_or(request.scheme);
         let port = self.port.or(request.port.filter(|_| self.scheme.is_none()));
         let host = self.host.as_deref().unwrap_or(request.host);
         let path = match &self.path {
@@ -239,6 +239,7 @@ mod tests {
             let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
             let headers = http::HeaderMap::new();
             let request = RequestView {
+                scheme,
                 method: &Method::GET,
                 host,
                 port: port.parse().ok(),
@@ -247,7 +248,7 @@ mod tests {
                 headers: &headers,
                 client: crate::engine::address::Address::default(),
             };
-            assert_eq!(redirect.location(&request, scheme, Some("/original-prefix".len())), expected);
+            assert_eq!(redirect.location(&request, Some("/original-prefix".len())), expected);
         }
     }
 

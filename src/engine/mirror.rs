@@ -121,11 +121,21 @@ mod tests {
     use super::*;
     use crate::engine::{
         address::Address,
+        filter::Scheme,
         request::{HeaderMatch, Pattern, StringMatch},
     };
 
     fn request<'r>(method: &'r Method, path: &'r str, headers: &'r HeaderMap) -> RequestView<'r> {
-        RequestView { method, host: "", port: None, path, query: "", headers, client: Address::default() }
+        RequestView {
+            scheme: Scheme::Http,
+            method,
+            host: "",
+            port: None,
+            path,
+            query: "",
+            headers,
+            client: Address::default(),
+        }
     }
 
     #[test]

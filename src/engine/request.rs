@@ -10,7 +10,7 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::address::Address;
+use super::{address::Address, filter::Scheme};
 
 /// Most memory that one compiled pattern may take, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 18;
@@ -18,6 +18,8 @@ const PATTERN_BYTES_MAX: usize = 1 << 18;
 /// A request as the client sent it, before anything of it is changed.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestView<'r> {
+    /// How the client came in, as far as the forwarding fields are believed.
+    pub scheme: Scheme,
     /// Its method.
     pub method: &'r Method,
     /// Host of the target or the `Host` field, without port, in any case; empty when there is none.
@@ -254,6 +256,7 @@ mod tests {
         let (headers, method) = (HeaderMap::new(), Method::GET);
         let parameter = |query: &str, name: &str| {
             let request = RequestView {
+                scheme: Scheme::Http,
                 method: &method,
                 host: "",
                 port: None,

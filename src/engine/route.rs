@@ -1,23 +1,23 @@
 //! Which route a request takes: matching and precedence of Gateway API's HTTPRoute, compiled once into an index, so
 //! that the cost of a request does not grow with the number of routes.
 //!
-//! Of all matches that a request meets, the first one wins in this order: a host in full, the wildcard host with the
+//! Of all matches that a request meets, the first one wins in this order: one of the client's scheme alone (there HTTPRoute
+//! has listeners); then a host in full, the wildcard host with the
 //! most characters, any host; then a path in full, a pattern (the longer one first), the prefix with the most
 //! characters; then a match with a method, with more header conditions, with more query conditions; then the order of
 //! the file. A prefix covers whole segments, so `/v2` is met by `/v2` and `/v2/x` and not by `/v2x`. Paths, parameters
 //! and methods are compared as sent, in their case; hosts in any case, without the port.
 
-use std::{
-    borrow::Cow,
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+mod index;
+
+use std::collections::BTreeSet;
 
 use http::Method;
 
+use self::index::Hosts;
 use super::{
     failure::Retry,
-    filter::{Redirect, RouteFilters},
+    filter::{Redirect, RouteFilters, Scheme},
     names::ServiceName,
     request::{HeaderMatch, Pattern, QueryMatch, RequestView},
     table::Timeouts,
@@ -52,6 +52,8 @@ pub enum Action {
 /// Conditions that must all be met.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct RouteMatch {
+    /// On how the client came in.
+    pub scheme: Option<Scheme>,
     /// On the host.
     pub host: HostMatch,
     /// On the path.
@@ -97,9 +99,11 @@ impl Default for PathMatch {
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     all: Vec<Route>,
-    hosts: BTreeMap<String, Paths>,
-    wildcards: BTreeMap<String, Paths>,
-    any_host: Paths,
+    /// Of one scheme alone.
+    http: Hosts,
+    https: Hosts,
+    /// Of both.
+    either: Hosts,
     copied_to: BTreeSet<ServiceName>,
 }
 
@@ -121,16 +125,15 @@ impl Routes {
         for (at, route) in routes.iter().enumerate() {
             let matches = if route.matches.is_empty() { &everything[..] } else { &route.matches };
             for wanted in matches {
-                let paths = match &wanted.host {
-                    HostMatch::Any => &mut built.any_host,
-                    HostMatch::Exact(host) => built.hosts.entry(host.clone()).or_default(),
-                    HostMatch::Wildcard(under) => built.wildcards.entry(under.clone()).or_default(),
+                let hosts = match wanted.scheme {
+                    Some(Scheme::Http) => &mut built.http,
+                    Some(Scheme::Https) => &mut built.https,
+                    None => &mut built.either,
                 };
-                paths.add(at, wanted);
+                hosts.add(at, wanted);
             }
         }
-        let all = built.hosts.values_mut().chain(built.wildcards.values_mut()).chain([&mut built.any_host]);
-        all.for_each(Paths::sort);
+        [&mut built.http, &mut built.https, &mut built.either].into_iter().for_each(Hosts::sort);
         let mirrors = routes.iter().filter_map(|route| route.filters.mirror.as_ref());
         built.copied_to = mirrors.map(|mirror| mirror.service.clone()).collect();
         built.all = routes;
@@ -158,110 +161,17 @@ impl Routes {
     /// The route that a request takes; none when it meets no match.
     #[must_use]
     pub fn find(&self, request: &RequestView<'_>) -> Option<Found> {
-        let by_host = !self.hosts.is_empty() || !self.wildcards.is_empty();
-        if by_host && !request.host.is_empty() {
-            let host = lower(request.host);
-            if let Some(found) = self.hosts.get(&*host).and_then(|paths| paths.find(request)) {
-                return Some(found);
-            }
-            // Longest first; the host itself is not under its own wildcard.
-            let mut under = host.split_once('.').map(|(_, rest)| rest).filter(|_| !self.wildcards.is_empty());
-            while let Some(rest) = under {
-                if let Some(found) = self.wildcards.get(rest).and_then(|paths| paths.find(request)) {
-                    return Some(found);
-                }
-                under = rest.split_once('.').map(|(_, rest)| rest);
-            }
-        }
-        self.any_host.find(request)
+        let of_scheme = match request.scheme {
+            Scheme::Http => &self.http,
+            Scheme::Https => &self.https,
+        };
+        of_scheme.find(request).or_else(|| self.either.find(request))
     }
 }
 
 impl PartialEq for Routes {
     fn eq(&self, other: &Self) -> bool {
         self.all == other.all
-    }
-}
-
-/// What one host's requests are told apart by.
-#[derive(Debug, Clone, Default)]
-struct Paths {
-    exact: BTreeMap<String, Vec<Candidate>>,
-    patterns: Vec<(Pattern, Candidate)>,
-    /// By prefix without the `/` at its end.
-    prefixes: BTreeMap<String, Vec<Candidate>>,
-    /// The lengths of those, longest first.
-    lengths: Vec<usize>,
-}
-
-/// What is left of a match once host and path are met.
-#[derive(Debug, Clone)]
-struct Candidate {
-    route: usize,
-    method: Option<Method>,
-    headers: Vec<HeaderMatch>,
-    query: Vec<QueryMatch>,
-}
-
-impl Paths {
-    fn add(&mut self, route: usize, wanted: &RouteMatch) {
-        let RouteMatch { method, headers, query, .. } = wanted.clone();
-        let candidate = Candidate { route, method, headers, query };
-        match &wanted.path {
-            PathMatch::Exact(path) => self.exact.entry(path.clone()).or_default().push(candidate),
-            PathMatch::Regex(pattern) => self.patterns.push((pattern.clone(), candidate)),
-            PathMatch::Prefix(prefix) => {
-                self.prefixes.entry(prefix.trim_end_matches('/').to_owned()).or_default().push(candidate);
-            }
-        }
-    }
-
-    /// Sorting keeps the file's order among equals.
-    fn sort(&mut self) {
-        self.exact.values_mut().chain(self.prefixes.values_mut()).for_each(|of| of.sort_by_key(Candidate::rank));
-        self.patterns.sort_by_key(|(pattern, candidate)| (Reverse(pattern.as_str().len()), candidate.rank()));
-        self.lengths = self.prefixes.keys().map(String::len).collect();
-        self.lengths.sort_unstable_by_key(|&length| Reverse(length));
-        self.lengths.dedup();
-    }
-
-    fn find(&self, request: &RequestView<'_>) -> Option<Found> {
-        let first = |of: &[Candidate]| of.iter().find(|one| one.is_met_by(request)).map(|one| one.route);
-        if let Some(route) = self.exact.get(request.path).and_then(|of| first(of)) {
-            return Some(Found { route, prefix: None });
-        }
-        let covers =
-            |(pattern, one): &&(Pattern, Candidate)| pattern.covers(request.path.as_bytes()) && one.is_met_by(request);
-        if let Some((_, one)) = self.patterns.iter().find(covers) {
-            return Some(Found { route: one.route, prefix: None });
-        }
-        self.lengths.iter().find_map(|&length| {
-            // Only where a segment ends, so that no lookup is made for most lengths.
-            let ends = length == 0 || matches!(request.path.as_bytes().get(length), None | Some(b'/'));
-            let prefix = request.path.get(..length).filter(|_| ends)?;
-            let route = first(self.prefixes.get(prefix)?)?;
-            Some(Found { route, prefix: Some(length) })
-        })
-    }
-}
-
-impl Candidate {
-    fn rank(&self) -> (bool, Reverse<usize>, Reverse<usize>) {
-        (self.method.is_none(), Reverse(self.headers.len()), Reverse(self.query.len()))
-    }
-
-    fn is_met_by(&self, request: &RequestView<'_>) -> bool {
-        self.method.as_ref().is_none_or(|method| method == request.method)
-            && self.headers.iter().all(|header| header.is_met_by(request.headers))
-            && self.query.iter().all(|parameter| parameter.is_met_by(request))
-    }
-}
-
-fn lower(host: &str) -> Cow<'_, str> {
-    if host.bytes().any(|b| b.is_ascii_uppercase()) {
-        Cow::Owned(host.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(host)
     }
 }
 

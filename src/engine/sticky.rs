@@ -112,7 +112,7 @@ mod tests {
     use http::{HeaderMap, HeaderValue, Method};
 
     use super::*;
-    use crate::engine::address::Address;
+    use crate::engine::{address::Address, filter::Scheme};
 
     fn id(by: &StickyBy, fields: &[(&'static str, &'static str)], query: &str) -> Option<StickyId> {
         let mut headers = HeaderMap::new();
@@ -120,7 +120,16 @@ mod tests {
             headers.append(*name, HeaderValue::from_static(value));
         }
         let client = Address::v4([192, 0, 2, 1]);
-        by.id(&RequestView { method: &Method::GET, host: "", port: None, path: "/", query, headers: &headers, client })
+        by.id(&RequestView {
+            scheme: Scheme::Http,
+            method: &Method::GET,
+            host: "",
+            port: None,
+            path: "/",
+            query,
+            headers: &headers,
+            client,
+        })
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn apply(ingress: &Object, route: &mut Route, ledger: &mut Ledger) {
     }
     for name in ["ssl-redirect", "force-ssl-redirect"] {
         if let Some(item) = annotation(ingress, name) {
-            ledger.dropped(item, "write a route with `redirect: { scheme: https }` once there is a listener with TLS");
+            ledger.dropped(item, "write a route with `match: [{ scheme: http }]` and `redirect: { scheme: https }` once there is a listener with TLS");
         }
     }
 }

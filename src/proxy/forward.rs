@@ -56,7 +56,7 @@ pub(super) async fn forward(conn: &Rc<Conn>, request: Request<Incoming>) -> Resp
     if let Err(refusal) = check::request(&head, conn.limits().headers) {
         return refuse(conn, refusal, stream);
     }
-    if conn.origin().is_misdirected(view::of(&head, conn.address()).host) {
+    if conn.origin().is_misdirected(view::of(&head, conn.origin().scheme(), conn.address()).host) {
         return refuse(conn, MISDIRECTED, stream);
     }
     let worker = conn.worker();
@@ -160,9 +160,9 @@ enum Unrouted {
 /// Finds the route, and has a version chosen. Reads the table once.
 fn route(worker: &Worker, head: &Parts, client: Address, scheme: Scheme) -> Result<Routed, Unrouted> {
     let routing = worker.routing();
-    let request = view::of(head, client);
+    let request = view::of(head, scheme, client);
     let (way, service) = routing.way(&request).ok_or(Unrouted::Refused(NO_ROUTE))?;
-    if let Some(answer) = way.own_answer(head, &request, scheme) {
+    if let Some(answer) = way.own_answer(head, &request) {
         return Err(Unrouted::Answered(answer));
     }
     let choice = service.and_then(|at| {

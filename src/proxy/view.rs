@@ -4,16 +4,17 @@ use std::net::IpAddr;
 
 use http::{header, request::Parts};
 
-use crate::engine::{address::Address, request::RequestView};
+use crate::engine::{address::Address, filter::Scheme, request::RequestView};
 
-/// The head as the client sent it, from this address.
-pub(super) fn of(head: &Parts, client: Address) -> RequestView<'_> {
+/// The head as the client sent it, by this scheme and from this address.
+pub(super) fn of(head: &Parts, scheme: Scheme, client: Address) -> RequestView<'_> {
     let authority = match head.uri.authority() {
         Some(authority) => authority.as_str(),
         None => head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
     };
     let (host, port) = host_and_port(authority);
     RequestView {
+        scheme,
         method: &head.method,
         host,
         port,

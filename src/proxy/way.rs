@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use super::{cors, edit, fast::Scope};
 use crate::engine::{
     failure::Retry,
-    filter::{BothWays, Scheme},
+    filter::BothWays,
     mirror::MirrorFilter,
     request::RequestView,
     route::{Action, Found, Route, Routes},
@@ -52,13 +52,13 @@ impl Way {
     }
 
     /// What the route answers by itself: a redirect, or a preflight.
-    pub(super) fn own_answer(&self, head: &Parts, request: &RequestView<'_>, scheme: Scheme) -> Option<OwnAnswer> {
+    pub(super) fn own_answer(&self, head: &Parts, request: &RequestView<'_>) -> Option<OwnAnswer> {
         let (route, covered) = self.route()?;
         if let Some((status, headers)) = route.filters.cors.as_ref().and_then(|cors| cors::preflight(cors, head)) {
             return Some(OwnAnswer { status, headers });
         }
         let Action::Redirect(redirect) = &route.action else { return None };
-        let location = redirect.location(request, scheme, covered);
+        let location = redirect.location(request, covered);
         let mut headers = HeaderMap::new();
         // A target that came in as a header's text is one.
         headers.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);

@@ -56,9 +56,10 @@ fn routes(all: Vec<(&str, Vec<RouteMatch>)>) -> Routes {
     Routes::new(all.into_iter().map(route).collect())
 }
 
-/// `METHOD http://host/path?query` with fields.
+/// `METHOD https://host/path?query` with fields; without a scheme it is http.
 #[derive(Debug, Clone)]
 struct Asked {
+    scheme: Scheme,
     method: Method,
     host: String,
     path: String,
@@ -69,6 +70,10 @@ struct Asked {
 impl Asked {
     fn new(line: &str, fields: &[(&'static str, &str)]) -> Self {
         let (method, target) = line.split_once(' ').unwrap_or(("GET", line));
+        let (scheme, target) = match target.strip_prefix("https://") {
+            Some(rest) => (Scheme::Https, rest),
+            None => (Scheme::Http, target),
+        };
         let (host, target) = match target.find('/') {
             Some(at) => (&target[..at], &target[at..]),
             None => (target, "/"),
@@ -79,12 +84,12 @@ impl Asked {
             headers.append(*name, HeaderValue::from_str(value).unwrap());
         }
         let (host, path, query) = (host.to_owned(), path.to_owned(), query.to_owned());
-        Self { method: method.parse().unwrap(), host, path, query, headers }
+        Self { scheme, method: method.parse().unwrap(), host, path, query, headers }
     }
 
     fn view(&self) -> RequestView<'_> {
-        let Self { method, host, path, query, headers } = self;
-        RequestView { method, host, port: None, path, query, headers, client: Address::default() }
+        let Self { scheme, method, host, path, query, headers } = self;
+        RequestView { scheme: *scheme, method, host, port: None, path, query, headers, client: Address::default() }
     }
 }
 
@@ -237,6 +242,21 @@ fn patterns_come_between_exact_paths_and_prefixes() {
 }
 
 #[test]
+fn a_route_of_one_scheme_comes_before_those_of_both() {
+    let plain = RouteMatch { scheme: Some(Scheme::Http), ..any() };
+    let routes = routes(vec![("secure", vec![plain]), ("shop", vec![exact("/cart").at("a.x")]), ("all", vec![any()])]);
+    check(
+        &routes,
+        &[
+            ("a.x/cart", &[], "secure"),
+            ("https://a.x/cart", &[], "shop"),
+            ("b.x/", &[], "secure"),
+            ("https://b.x/", &[], "all"),
+        ],
+    );
+}
+
+#[test]
 fn what_a_prefix_covered_is_told() {
     let routes = routes(vec![("v1", vec![prefix("/a/")]), ("v2", vec![exact("/b")]), ("v3", vec![any()])]);
     let covered = |line: &str| routes.find(&Asked::new(line, &[]).view()).unwrap().prefix;
@@ -261,6 +281,11 @@ fn reference(routes: &[Route], request: &RequestView<'_>) -> Option<usize> {
                 HostMatch::Exact(exact) if *exact == host => 1_000,
                 _ => continue,
             };
+            let by_scheme = match one.scheme {
+                Some(scheme) if scheme == request.scheme => 1,
+                Some(_) => continue,
+                None => 0,
+            };
             let by_path = match &one.path {
                 PathMatch::Exact(path) if path == request.path => 100_000,
                 PathMatch::Regex(pattern) if pattern.covers(request.path.as_bytes()) => 10_000 + pattern.as_str().len(),
@@ -277,8 +302,14 @@ fn reference(routes: &[Route], request: &RequestView<'_>) -> Option<usize> {
             let headers = one.headers.iter().all(|header| header.is_met_by(request.headers));
             let query = one.query.iter().all(|parameter| parameter.is_met_by(request));
             if method && headers && query {
-                let rank =
-                    vec![by_host, by_path, usize::from(one.method.is_some()), one.headers.len(), one.query.len()];
+                let rank = vec![
+                    by_scheme,
+                    by_host,
+                    by_path,
+                    usize::from(one.method.is_some()),
+                    one.headers.len(),
+                    one.query.len(),
+                ];
                 if best.as_ref().is_none_or(|(other, _)| rank > *other) {
                     best = Some((rank, at));
                 }
@@ -295,27 +326,31 @@ fn some_path() -> impl Strategy<Value = String> {
 fn some_match() -> impl Strategy<Value = RouteMatch> {
     let host = prop_oneof![Just(""), Just("a.x"), Just("b.a.x"), Just("*.x"), Just("*.a.x")];
     let path = (0..4, some_path());
+    let scheme = prop_oneof![3 => Just(None), 1 => Just(Some(Scheme::Http)), 1 => Just(Some(Scheme::Https))];
     let method = prop_oneof![Just(None), Just(Some("GET")), Just(Some("POST"))];
-    (host, path, method, 0..3_usize, 0..3_usize).prop_map(|(host, (kind, path), method, headers, query)| {
-        let mut wanted = match kind {
-            0 => exact(&path),
-            1 => RouteMatch { path: PathMatch::Regex(Pattern::new(&format!("{path}.*")).unwrap()), ..any() },
-            _ => prefix(&path),
-        };
-        if !host.is_empty() {
-            wanted = wanted.at(host);
-        }
-        if let Some(method) = method {
-            wanted = wanted.by(method);
-        }
-        for name in ["h1", "h2"].into_iter().take(headers) {
-            wanted = wanted.field(name, "1");
-        }
-        for name in ["q1", "q2"].into_iter().take(query) {
-            wanted = wanted.parameter(name, "1");
-        }
-        wanted
-    })
+    (scheme, host, path, method, 0..3_usize, 0..3_usize).prop_map(
+        |(scheme, host, (kind, path), method, headers, query)| {
+            let mut wanted = match kind {
+                0 => exact(&path),
+                1 => RouteMatch { path: PathMatch::Regex(Pattern::new(&format!("{path}.*")).unwrap()), ..any() },
+                _ => prefix(&path),
+            };
+            wanted.scheme = scheme;
+            if !host.is_empty() {
+                wanted = wanted.at(host);
+            }
+            if let Some(method) = method {
+                wanted = wanted.by(method);
+            }
+            for name in ["h1", "h2"].into_iter().take(headers) {
+                wanted = wanted.field(name, "1");
+            }
+            for name in ["q1", "q2"].into_iter().take(query) {
+                wanted = wanted.parameter(name, "1");
+            }
+            wanted
+        },
+    )
 }
 
 proptest! {
@@ -329,10 +364,11 @@ proptest! {
         method in prop_oneof!["GET", "POST", "PUT"],
         fields in prop::collection::vec(prop_oneof!["h1", "h2"], 0..3),
         query in prop_oneof!["", "q1=1", "q1=1&q2=1", "q2=1&q1=0"],
+        scheme in prop_oneof!["", "https://"],
     ) {
         let all = all.into_iter().map(|matches| ("r", matches)).collect();
         let routes = routes(all);
-        let mut asked = Asked::new(&format!("{method} {host}{path}?{query}"), &[]);
+        let mut asked = Asked::new(&format!("{method} {scheme}{host}{path}?{query}"), &[]);
         for name in fields {
             asked.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("1"));
         }

@@ -8,6 +8,7 @@ use crate::engine::{
     assign::{Cohort, ForceRule, HeaderRoute},
     endpoint::{InUse, UpstreamHttp},
     failure::{FailurePlan, Retry},
+    filter::Scheme,
     names::{Generation, Role, ServiceName, VersionName},
     request::{HeaderMatch, StringMatch},
     sticky::BucketKey,
@@ -76,6 +77,7 @@ fn routed(service: &ServiceTable, fields: &[(&'static str, &str)], draw: u64) ->
         headers.append(*name, HeaderValue::from_str(value).unwrap());
     }
     let request = RequestView {
+        scheme: Scheme::Http,
         method: &Method::GET,
         host: "a",
         port: None,

@@ -239,7 +239,8 @@ impl Told {
         let origin = conn.origin();
         let believed = believe::whence(fields, &routing.table.trusted, origin.peer().ip(), origin.scheme());
         let address = believed.as_ref().map_or(origin.address(), |whence| whence.client);
-        let view = request.view(bytes, fields, address);
+        let scheme = believed.as_ref().map_or(origin.scheme(), |whence| whence.scheme);
+        let view = request.view(bytes, fields, scheme, address);
         if origin.is_misdirected(view.host) {
             return Err(FastPathOutcome::Host);
         }

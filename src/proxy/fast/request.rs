@@ -22,7 +22,12 @@ use super::{
     understand::Scope,
 };
 use crate::{
-    engine::{address::Address, failure::IdempotentMethod, filter::HeaderEdits, request::RequestView},
+    engine::{
+        address::Address,
+        failure::IdempotentMethod,
+        filter::{HeaderEdits, Scheme},
+        request::RequestView,
+    },
     measure::FastPathOutcome,
 };
 
@@ -68,12 +73,18 @@ impl Request {
     }
 
     /// The request as rules look at it, with the fields that they look at.
-    pub(super) fn view<'r>(&'r self, bytes: &'r [u8], fields: &'r HeaderMap, client: Address) -> RequestView<'r> {
+    pub(super) fn view<'r>(
+        &'r self,
+        bytes: &'r [u8],
+        fields: &'r HeaderMap,
+        scheme: Scheme,
+        client: Address,
+    ) -> RequestView<'r> {
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         let target = text(&bytes[self.line.target.0..self.line.target.1]);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let (host, port) = view::host_and_port(text(self.host(bytes)));
-        RequestView { method: &self.line.method, host, port, path, query, headers: fields, client }
+        RequestView { scheme, method: &self.line.method, host, port, path, query, headers: fields, client }
     }
 
     fn host<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {

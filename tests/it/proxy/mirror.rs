@@ -480,6 +480,7 @@ fn an_explanation_names_the_copies_that_a_request_may_have() {
     {
         let headers = hyper::HeaderMap::new();
         let request = RequestView {
+            scheme: Scheme::Http,
             method: &method,
             host: "a",
             port: None,
@@ -488,7 +489,7 @@ fn an_explanation_names_the_copies_that_a_request_may_have() {
             headers: &headers,
             client: Address::default(),
         };
-        let Some(Outcome::Version(chosen)) = explain(&table, &request, Scheme::Http).map(|told| told.outcome) else {
+        let Some(Outcome::Version(chosen)) = explain(&table, &request).map(|told| told.outcome) else {
             panic!("a version answers")
         };
         let copies: Vec<(String, String)> =

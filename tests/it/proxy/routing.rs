@@ -229,6 +229,28 @@ async fn a_redirect_keeps_what_it_does_not_change() {
     assert_eq!(reached(&ask(&rig, "GET /", "host: a\r\n").await), "web");
 }
 
+/// Routes knew nothing of how a client came in: a redirect to https took those who had come by it again.
+#[tokio::test]
+async fn a_redirect_to_https_led_those_who_had_followed_it_round() {
+    let upstream = echo("web").await;
+    let rig = Rig::of(&format!(
+        "{}trust: {{ forwardedFrom: [127.0.0.0/8] }}
+routes:
+  - {{ match: [{{ scheme: http }}], filters: {{ redirect: {{ scheme: https, status: 301 }} }} }}
+  - {{ match: [{{ path: {{ exact: /cart }}, scheme: https }}], service: web }}
+  - {{ match: [{{ path: {{ exact: /cart }} }}, {{ path: {{ prefix: / }} }}], service: web }}
+",
+        services(&[("web", upstream)])
+    ));
+    for path in ["/", "/cart"] {
+        let line = format!("GET {path}");
+        let answer = ask(&rig, &line, "host: a\r\nx-forwarded-proto: http\r\n").await;
+        assert_eq!((status_of(&answer), values(&answer, "location")), (301, vec![&*format!("https://a{path}")]));
+        assert_eq!(status_of(&ask(&rig, &line, "host: a\r\n").await), 301);
+        assert_eq!(reached(&ask(&rig, &line, "host: a\r\nx-forwarded-proto: https\r\n").await), "web");
+    }
+}
+
 #[tokio::test]
 async fn scripts_of_other_origins_are_answered_by_the_rule_and_not_by_the_upstream() {
     let upstream = echo("web").await;
@@ -336,6 +358,7 @@ routes:
         let mut headers = HeaderMap::new();
         headers.insert(field, HeaderValue::from_static(value));
         let request = RequestView {
+            scheme: Scheme::Http,
             method: &Method::GET,
             host: "a",
             port: None,
@@ -344,7 +367,7 @@ routes:
             headers: &headers,
             client: Address::v4([127, 0, 0, 1]),
         };
-        let told = explain(&table, &request, Scheme::Http).unwrap();
+        let told = explain(&table, &request).unwrap();
         match told.outcome {
             Outcome::NoRoute => assert_eq!(status_of(&answer), 404),
             Outcome::Redirect { status, location } => {

@@ -6,6 +6,7 @@ use serin::engine::{
     address::Address,
     assign::{Cohort, CohortTarget},
     event::{Cause, Event, EventKind},
+    filter::Scheme,
     memory::{PauseKind, PhaseMemory, ServiceMemory},
     names::{Revision, ServiceName, VersionName},
     plan::StickyPlan,
@@ -110,7 +111,15 @@ fn ask(table: &ServiceTable, fields: &[(&str, &str)], dice: &mut Dice) -> Assign
         headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
     }
     let client = Address::v4([192, 0, 2, 1]);
-    let view =
-        RequestView { method: &Method::GET, host: "", port: None, path: "/", query: "", headers: &headers, client };
+    let view = RequestView {
+        scheme: Scheme::Http,
+        method: &Method::GET,
+        host: "",
+        port: None,
+        path: "/",
+        query: "",
+        headers: &headers,
+        client,
+    };
     assign(table, &Claims::of(table, &view), || dice.bits())
 }

@@ -11,7 +11,7 @@ fields! {
         name [Name] = "route-1, route-2 and so on", eg "everything":
             "Its name in logs and explanations";
         match [List(&[Map("routes[].match[]")])] = "every request", eg "[{ path: { prefix: / } }]":
-            "It takes requests that meet one of these. Of several routes the one with the nearest host wins, then the "
+            "It takes requests that meet one of these. Of several routes one of a `scheme` wins, then the nearest host, the "
             "exact path, a pattern, the longest prefix, a method, most headers, most parameters, then the order of the file";
         filters [Map("routes[].filters")] = "none", eg "{ requestHeaders: { set: { x-edge: serin } } }":
             "What is changed of requests and answers on the way";
@@ -36,6 +36,10 @@ fields! {
             "Retries at most, of a version's requests within a second; ten on each worker are always allowed";
     }
     "routes[].match[]" {
+        scheme [Word(&["http", "https"])] = "both", eg "http":
+            "How the client came in: with TLS or without, as far as `trust.forwardedFrom` believes what a proxy in front "
+            "says of it. A route of one scheme comes before those of both: "
+            "`match: [{ scheme: http }], filters: { redirect: { scheme: https } }`";
         host [Text] = "any", eg "shop.example":
             "The host without port, in any case; `*.shop.example` is every host below shop.example, not itself";
         path [Map("routes[].match[].path")] = "{ prefix: / }", eg "{ prefix: / }":
