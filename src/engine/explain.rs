@@ -1,7 +1,7 @@
 //! Where a request would go under a table, and why. The same functions decide as for real requests; nothing is sent.
 
 use super::{
-    assign::CohortTarget,
+    assign::{CohortTarget, ForceRule},
     endpoint::InUse,
     failure::DeadCanary,
     names::{Role, ServiceName, VersionName},
@@ -96,7 +96,7 @@ fn chosen(service: &ServiceTable, route: Option<&Route>, table: &Table, request:
     let assignment = split::assign(service, &claims, || 0);
     let is_drawn = assignment.reason == Reason::Sampled || assignment.hand_out.is_some();
     let mut because = match assignment.reason {
-        Reason::Forced => format!("the request forces it: {}", target(claims.forced.as_ref())),
+        Reason::Forced => forced(service, claims.forced.as_ref(), assignment.version),
         Reason::Cohort => match claims.header_route.as_ref().filter(|_| Some(assignment.version) == service.canary) {
             Some(name) => format!("header route `{name}` of the rollout"),
             None => format!("a cohort that goes to {}", target(claims.cohort.as_ref())),
@@ -126,6 +126,9 @@ fn chosen(service: &ServiceTable, route: Option<&Route>, table: &Table, request:
         };
         because = format!("{because}; no endpoint of {} is well, so {instead}, and it counts as failed", dead.name);
     }
+    if let Some(why) = service.force.as_ref().and_then(|rule| unheeded(rule, &claims, request)) {
+        because = format!("{because}; {why}");
+    }
     let bucket = assignment.bucket.filter(|_| !is_drawn).map(split::Bucket::number);
     let by_rollout =
         service.mirror_route(request).filter(|_| versions.iter().any(|(_, role, _)| *role == Role::Stable));
@@ -147,6 +150,36 @@ fn to_service(route: &Route, table: &Table, request: &RequestView<'_>) -> Option
         version: service.versions[service.stable].name.clone(),
         share: filter.share,
         because: "`mirror` of the route".to_owned(),
+    })
+}
+
+/// What was asked for by force, and what comes of it: only stable and canary serve.
+fn forced(service: &ServiceTable, wanted: Option<&CohortTarget>, got: usize) -> String {
+    let asked = format!("the request forces it: {}", target(wanted));
+    let is_met = match wanted {
+        Some(CohortTarget::Canary) => service.canary == Some(got),
+        Some(CohortTarget::Version(name)) => service.versions[got].name == *name,
+        Some(CohortTarget::Stable) | None => true,
+    };
+    match service.canary.map(|at| &service.versions[at].name) {
+        _ if is_met => asked,
+        Some(canary) => format!("{asked}, which serves nobody now, so stable answers; the canary is {canary}"),
+        None => format!("{asked}, but no rollout is under way, so stable answers"),
+    }
+}
+
+/// Why a word that asks for a version is not followed.
+fn unheeded(rule: &ForceRule, claims: &Claims, request: &RequestView<'_>) -> Option<String> {
+    let is_asked = rule.header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+        || rule.cookie.as_ref().is_some_and(|name| request.cookie(name).is_some());
+    if !is_asked || claims.forced.is_some() {
+        return None;
+    }
+    Some(match rule.word(request) {
+        Some(word) => {
+            format!("`{}` forces nothing: it is `always`, `never` or the name of a version", word.escape_debug())
+        }
+        None => "this client may not force a version: it is not of `force.from`, and says no right secret".to_owned(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use http::{HeaderValue, Request, Response, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
-use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper::{body::Incoming, ext::ReasonPhrase, upgrade::OnUpgrade};
 
 use super::{
     access::{Note, Trip},
@@ -213,6 +213,10 @@ fn pass_on(journey: Journey<'_>, arrival: Arrival, stream: StreamGuard) -> Respo
     let (mut head, incoming) = response.into_parts();
     headers::for_client(&mut head.headers);
     head.version = Version::HTTP_11;
+    if head.status.canonical_reason().is_none() {
+        // Without it hyper would make one up.
+        head.extensions.insert(ReasonPhrase::from_static(b""));
+    }
     let kind = AnswerKind::of(&head.headers);
     if kind == AnswerKind::Grpc {
         outcome.grpc(&head.headers);

@@ -5,14 +5,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::*;
 use crate::engine::{
     address::Address,
-    assign::{Cohort, ForceRule, HeaderRoute},
+    assign::{Cohort, ForceRule, ForceSecret, HeaderRoute},
     endpoint::{InUse, UpstreamHttp},
+    explain::{Outcome, explain},
     failure::{FailurePlan, Retry},
     filter::Scheme,
     names::{Generation, Role, ServiceName, VersionName},
     request::{HeaderMatch, StringMatch},
     sticky::BucketKey,
-    table::{Timeouts, VersionTable},
+    table::{Table, Timeouts, VersionTable},
 };
 
 /// v1 stable, v2 canary with so much, v3 without a part.
@@ -245,4 +246,52 @@ fn nobody_is_drawn_for_a_canary_without_weight_and_all_are_for_one_with_the_whol
         let cookies = (0..10_000).map(|id| format!("serin={}", StickyId(id)));
         assert!(cookies.map(|cookie| routed(&service, &[("cookie", &cookie)], 0).0).all(|version| version == expected));
     }
+}
+
+fn because(service: &ServiceTable, fields: &[(&'static str, &str)]) -> String {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        headers.append(*name, HeaderValue::from_str(value).unwrap());
+    }
+    let request = RequestView {
+        scheme: Scheme::Http,
+        method: &Method::GET,
+        host: "a",
+        port: None,
+        path: "/",
+        query: "",
+        headers: &headers,
+        client: Address::v4([192, 0, 2, 1]),
+    };
+    let table = Table::new(Generation(1), vec![service.clone()]);
+    let Some(Outcome::Version(chosen)) = explain(&table, &request).map(|told| told.outcome) else {
+        panic!("no version")
+    };
+    chosen.because
+}
+
+/// It said that the request forces `v3`, and named another version.
+#[test]
+fn a_force_that_is_not_met_was_explained_as_if_it_were() {
+    let mut half = service(500_000);
+    let of = |half: &ServiceTable, word: &str| because(half, &[("x-canary", word)]);
+    assert_eq!(of(&half, "v2"), "the request forces it: version `v2`");
+    assert_eq!(of(&half, "never"), "the request forces it: stable");
+    let third = "the request forces it: version `v3`, which serves nobody now, so stable answers; the canary is v2";
+    assert_eq!(of(&half, "v3"), third);
+    assert_eq!(
+        of(&half, "v\u{9}9"),
+        "a new client: a draw, kept by a cookie from then on; `v\\t9` forces nothing: it is `always`, `never` or the name of a version"
+    );
+    half.force.as_mut().unwrap().secret = Some(ForceSecret::new("a-long-secret"));
+    let not_let = "a new client: a draw, kept by a cookie from then on; this client may not force a version: it is not of \
+                   `force.from`, and says no right secret";
+    for word in ["always", "always:another-secret"] {
+        assert_eq!(of(&half, word), not_let);
+    }
+    assert_eq!(of(&half, "always:a-long-secret"), "the request forces it: canary");
+    assert!(!of(&half, "v9:a-long-secret").contains("a-long-secret"));
+    half.canary = None;
+    let none = "the request forces it: canary, but no rollout is under way, so stable answers";
+    assert_eq!(of(&half, "always:a-long-secret"), none);
 }

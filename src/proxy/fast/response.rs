@@ -328,7 +328,8 @@ fn write_status(status: StatusCode, out: &mut Vec<u8>) {
     if status == StatusCode::OK {
         put(out, &[b"HTTP/1.1 200 OK\r\n"]);
     } else {
-        let reason = status.canonical_reason().unwrap_or("<none>");
+        // The blank stays without a reason (RFC 9112 4).
+        let reason = status.canonical_reason().unwrap_or_default();
         put(out, &[b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
     }
 }

@@ -386,3 +386,14 @@ async fn an_answer_before_the_body_was_here_says_that_the_connection_ends() {
         assert_eq!((status_of(&head), values(&head, "connection")), (status, vec!["close"]), "{head}");
     }
 }
+
+/// hyper made one up: `<none>`.
+#[tokio::test]
+async fn a_status_without_a_reason_got_a_made_up_one() {
+    for (told, got) in [("299 Fine", "HTTP/1.1 299 \r\n"), ("404 Gone fishing", "HTTP/1.1 404 Not Found\r\n")] {
+        let answer = format!("HTTP/1.1 {told}\r\ncontent-length: 0\r\n\r\n").leak();
+        let rig = Rig::to(super::rig::answering(answer).await);
+        assert!(rig.get("").await.starts_with(got), "{told}");
+        assert!(rig.get("expect: 100-continue\r\n").await.contains(got), "{told}");
+    }
+}
