@@ -16,7 +16,7 @@ const FIELDS: [&str; 4] = ["readToken", "writeToken", "secret", "password"];
 pub fn by_tree(source: &str, root: &Node) -> String {
     let mut bytes = source.as_bytes().to_vec();
     hide_in(&mut bytes, root, false);
-    hide_users(&mut bytes, source);
+    hide_in_urls(&mut bytes, source);
     text(bytes)
 }
 
@@ -40,7 +40,7 @@ pub fn by_line(source: &str) -> String {
         }
         start += line.len();
     }
-    hide_users(&mut bytes, source);
+    hide_in_urls(&mut bytes, source);
     text(bytes)
 }
 
@@ -97,8 +97,8 @@ fn hide_value(bytes: &mut [u8], header: &Node) {
     fields.iter().filter(|field| field.key == "value").for_each(|field| hide_in(bytes, &field.node, true));
 }
 
-/// Name and password before the host of a URL, wherever one is written.
-fn hide_users(bytes: &mut [u8], source: &str) {
+/// Name and password before the host of a URL, and keys in its query, wherever one is written.
+fn hide_in_urls(bytes: &mut [u8], source: &str) {
     for (at, _) in source.match_indices("://") {
         let start = at + "://".len();
         let rest = &source[start..];
@@ -106,7 +106,22 @@ fn hide_users(bytes: &mut [u8], source: &str) {
         if let Some(user) = rest[..end].rfind('@') {
             hide(bytes, start, start + user);
         }
+        let end = rest.find(|c: char| c.is_whitespace() || "\"'`,}]".contains(c)).unwrap_or(rest.len());
+        let Some(query) = rest[..end].find('?') else { continue };
+        let mut at = start + query + 1;
+        for pair in source[at..start + end].split(['&', ';', '#']) {
+            if let Some((key, value)) = pair.split_once('=').filter(|(key, _)| is_secret_parameter(key)) {
+                hide(bytes, at + key.len() + 1, at + key.len() + 1 + value.len());
+            }
+            at += pair.len() + 1;
+        }
     }
+}
+
+/// As queries name them: `api_key`, `sig`.
+fn is_secret_parameter(key: &str) -> bool {
+    let key = key.replace(['_', '-', '.'], "").to_ascii_lowercase();
+    is_secret(&key) || key.ends_with("key") || ["auth", "sig", "signature", "pwd", "pass", "code"].contains(&&*key)
 }
 
 /// How a gate or a collector is asked: its URL may be a password, and its header fields are.
@@ -168,6 +183,14 @@ mod tests {
         assert!(tree.contains("@host/x") && tree.contains("http://host/@x") && tree.contains("key: X-Key"), "{tree}");
         let lines = by_line("a: http://ann:geheim@host\nb: [");
         assert_eq!(lines, "a: http://**********@host\nb: [");
+    }
+
+    #[test]
+    fn a_key_in_the_query_of_a_url_was_shown() {
+        let source = "a: \"https://host/q?api_key=geheim&from=now&X-Auth-Token=geheim#x\"\nb: [http://host?sig=geheim, http://host?q=up]\n";
+        let shown = "a: \"https://host/q?api_key=******&from=now&X-Auth-Token=******#x\"\nb: [http://host?sig=******, http://host?q=up]\n";
+        assert_eq!(by_tree(source, &yaml::read(source).unwrap()), shown);
+        assert_eq!(by_line(source), shown);
     }
 
     #[test]

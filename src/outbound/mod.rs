@@ -193,7 +193,7 @@ struct Asked {
 impl Asked {
     fn of(request: &Request<Bytes>, limits: Limits) -> Result<Self, Error> {
         let uri = request.uri();
-        let wrong = |cause| Err(Error::Url { url: without_user(uri), cause });
+        let wrong = |cause| Err(Error::Url { url: without_secrets(uri), cause });
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return wrong("write it as http://host:port/path or https://host/path");
         };
@@ -235,9 +235,10 @@ fn root_cause(error: &(dyn StdError + 'static)) -> String {
     innermost.to_string()
 }
 
-/// A URI may hold a password; a message must not.
-fn without_user(uri: &Uri) -> String {
+/// A URI may hold a password or, in its query, a key; a message must not.
+fn without_secrets(uri: &Uri) -> String {
     let text = uri.to_string();
+    let text = text.split_once('?').map_or_else(|| text.clone(), |(before, _)| format!("{before}?…"));
     match text.split_once('@') {
         Some((before, after)) => format!("{}…@{after}", before.split_inclusive("//").next().unwrap_or_default()),
         None => text,

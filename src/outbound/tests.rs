@@ -168,7 +168,11 @@ async fn a_line_without_end_is_not_collected_for_ever() {
 
 #[tokio::test]
 async fn a_url_that_cannot_be_asked_is_refused_without_showing_a_password() {
-    for (url, shown) in [("/only/path", "/only/path"), ("ftp://me:secret@host/", "ftp://…@host/")] {
+    for (url, shown) in [
+        ("/only/path", "/only/path"),
+        ("ftp://me:secret@host/", "ftp://…@host/"),
+        ("ftp://host/a?key=secret", "ftp://host/a?…"),
+    ] {
         let error = Client::new(PATIENT, Reach::anywhere()).request(get(&url.parse().unwrap())).await.unwrap_err();
         assert!(matches!(&error, Error::Url { url, .. } if url == shown), "{error:?}");
     }

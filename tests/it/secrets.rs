@@ -4,9 +4,12 @@
 use std::{
     fmt::Write as _,
     fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     process::Command,
     sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
 };
 
 use serin::demo::toy::{Toy, ToySpec};
@@ -91,7 +94,8 @@ fn metrics(planted: &mut Planted, at: &str) -> String {
         metric(
             "args",
             format!(
-                "web: {{ url: \"{at}/web\", method: POST, headers: [{{ key: X-Env, value: \"{{{{args.env}}}}\" }}], body: \"{{{{args.file}}}}\" }}"
+                "web: {{ url: \"{at}/web?api_key={}\", method: POST, headers: [{{ key: X-Env, value: \"{{{{args.env}}}}\" }}], body: \"{{{{args.file}}}}\" }}",
+                plant("query")
             ),
         ),
         metric(
@@ -197,6 +201,18 @@ fn answers(serin: &Serin, token: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// All events until the process ends.
+fn events(serin: &Serin, token: &str) -> JoinHandle<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", serin.admin)).unwrap();
+    let head = format!("GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    thread::spawn(move || {
+        let mut told = String::new();
+        let _ended = stream.read_to_string(&mut told);
+        told
+    })
+}
+
 /// Everything that the command line says, each named.
 fn said(serin: &Serin, force: &str) -> Vec<(String, String)> {
     let forced = format!("x-canary: always:{force}");
@@ -205,6 +221,9 @@ fn said(serin: &Serin, force: &str) -> Vec<(String, String)> {
         vec!["check", "-o", "sarif"],
         vec!["report", "--markdown"],
     ];
+    let log = serin.dir.path().join("out").display().to_string();
+    verbs.extend([vec!["tap", &log], vec!["tap", &log, "-o", "json"]]);
+    verbs.push(vec!["rehearse", "--runs", "2", "--model=healthy"]);
     for verb in ["status", "why", "history", "report", "stat", "drift", "check"] {
         verbs.extend([vec![verb], vec![verb, "-o", "json"], vec![verb, "-o", "yaml"]]);
     }
@@ -250,6 +269,7 @@ fn a_secret_of_the_config_is_found_nowhere_else() {
     let out = serin.dir.path().join("out");
     serin.spawn_told(&[("SERIN_LOG", "debug"), ("PLANTED", &env)], fs::File::create(&out).unwrap().into());
     serin.ready();
+    let events = events(&serin, &secret("writeToken"));
     let run = |args: &[&str]| {
         let done = serin.cli(args);
         assert!(done.status.success(), "{args:?}: {done:?}");
@@ -272,6 +292,11 @@ fn a_secret_of_the_config_is_found_nowhere_else() {
     seen.extend(said(&serin, &secret("force")));
     seen.extend(answers(&serin, &secret("writeToken")));
 
+    for (verb, word) in [("tap", "forced"), ("rehearse", "healthy")] {
+        let told = seen.iter().find(|(place, _)| place.starts_with(verb)).unwrap();
+        assert!(told.1.contains(word), "{told:?}");
+    }
+
     // A refused file is told of with excerpts, and an error in each line that has a secret in it.
     fs::write(serin.file(), text.replace(" }", ", oops: 1 }").replace("http://127", "http://ann:hunter@127")).unwrap();
     let refused = serin.cli(&["reload"]);
@@ -288,6 +313,9 @@ fn a_secret_of_the_config_is_found_nowhere_else() {
     });
     seen.extend(answers(&serin, &secret("writeToken")));
     serin.terminate();
+    let events = events.join().unwrap();
+    assert!(events.contains("a trial") && events.contains("enough"), "{events}");
+    seen.push(("events".to_owned(), events));
     seen.push(("log".to_owned(), serin.log()));
     seen.extend(files(serin.dir.path(), &["serin.yaml", "secret.txt"]));
     assert!(serin.log().contains("DEBUG") && fs::read_to_string(&out).unwrap().contains("\"forced\""));
