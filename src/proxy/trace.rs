@@ -1,9 +1,9 @@
 //! Traces of requests: whose trace a request belongs to (W3C Trace Context), whether it is one that is exported, and what
 //! is known of its attempts. Refuses to wait for the exporter, which is elsewhere, and costs nothing where tracing is off.
 //!
-//! A client's `traceparent` is taken over with its sampled flag; without one, or with one that is none, a trace begins here
-//! and the configured share of them is sampled. Each attempt gets the `traceparent` of its own span. What is not sampled
-//! has no spans of ours, and passes with the context that it came with or was given.
+//! A client's `traceparent` is taken over, with its sampled flag as far as the client is trusted; without one, or with one
+//! that is none, a trace begins here and the configured share of them is sampled. Each attempt gets the `traceparent` of its
+//! own span. What is not sampled has no spans of ours, and passes with the context that it came with or was given.
 
 use std::{
     cell::RefCell,
@@ -13,7 +13,7 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{connection::Conn, routing::Choice};
+use super::{connection::Conn, routing::Choice, view};
 use crate::measure::{slot::Ending, traces::Attempt};
 
 /// The field of the context.
@@ -52,12 +52,21 @@ pub(super) fn begin(conn: &Conn, fields: &mut HeaderMap) -> Option<Rc<Traced>> {
     let sample = conn.settings().tracing?;
     let draw = || conn.worker().draw();
     let context = context_of(fields);
-    let sampled = context.map_or_else(|| draw() % 1_000_000 < u64::from(sample.ppm()), |context| context.sampled);
-    if context.is_none() {
+    let chosen = || draw() % 1_000_000 < u64::from(sample.ppm());
+    let sampled = match context {
+        Some(context) => context.sampled && (may_sample(conn) || chosen()),
+        None => chosen(),
+    };
+    match context {
         // What is said beside a context that is none says nothing (W3C Trace Context 3.2.2.5).
-        fields.remove(TRACESTATE);
-    } else if !sampled {
-        return None;
+        None => drop(fields.remove(TRACESTATE)),
+        Some(context) if !sampled => {
+            if context.sampled {
+                fields.insert(TRACEPARENT, field(context.id, context.span, false)?);
+            }
+            return None;
+        }
+        Some(_) => {}
     }
     let id = context.map_or_else(|| id_of([draw(), draw()]), |context| context.id);
     let span = span_of(draw());
@@ -75,6 +84,13 @@ pub(super) fn begin(conn: &Conn, fields: &mut HeaderMap) -> Option<Rc<Traced>> {
             attempts: RefCell::default(),
         })
     })
+}
+
+/// Whether the peer may decide that a request is traced: everybody, unless it is said who is trusted.
+fn may_sample(conn: &Conn) -> bool {
+    let routing = conn.worker().routing();
+    let (trusted, peer) = (&routing.table.trusted, view::address(conn.peer().ip()));
+    trusted.is_empty() || trusted.iter().any(|network| network.contains(peer))
 }
 
 impl Traced {

@@ -15,6 +15,8 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::{
     runtime::Builder,
     time::{Instant, sleep, timeout, timeout_at},
@@ -138,14 +140,26 @@ impl Courier {
         let body = Bytes::from(otlp::encode(batch));
         let mut pause = FIRST_PAUSE;
         for tries in 1.. {
-            let Err(failure) = self.send(&collector, body.clone()).await else { break };
+            let failure = match self.send(&collector, body.clone()).await {
+                Ok(partial) => return self.took(batch.len(), &partial),
+                Err(failure) => failure,
+            };
             if !failure.may_pass || tries == TRIES_MAX {
                 return self.gave_up(batch.len(), &failure.why);
             }
             sleep(pause.max(failure.retry_after).min(PAUSE_MAX)).await;
             pause *= 2;
         }
-        self.hub.traces().exported(batch.len());
+    }
+
+    /// Taken, but for what the collector says of single spans. It does not say of which: each counts as one of another trace.
+    fn took(&mut self, traces: usize, partial: &PartialSuccess) {
+        let rejected = usize::try_from(partial.rejected_spans()).unwrap_or(usize::MAX).min(traces);
+        self.hub.traces().exported(traces - rejected);
+        if rejected > 0 {
+            let (spans, why) = (partial.rejected_spans(), partial.error_message.escape_debug());
+            return self.gave_up(rejected, &format!("it rejected {spans} spans: {why:.300}"));
+        }
         if std::mem::take(&mut self.fails) {
             info!("the collector takes traces again");
         }
@@ -159,7 +173,7 @@ impl Courier {
         }
     }
 
-    async fn send(&self, collector: &Collector, body: Bytes) -> Result<(), Failure> {
+    async fn send(&self, collector: &Collector, body: Bytes) -> Result<PartialSuccess, Failure> {
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = collector.url.clone();
@@ -168,10 +182,36 @@ impl Courier {
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         fields.insert(header::USER_AGENT, HeaderValue::from_static(concat!("serin/", env!("CARGO_PKG_VERSION"))));
         match self.client.request(request).await {
-            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) if answer.status().is_success() => Ok(PartialSuccess::of(answer.body())),
             Ok(answer) => Err(Failure::answered(&answer)),
             Err(error) => Err(Failure { why: error.to_string(), may_pass: true, retry_after: Duration::ZERO }),
         }
+    }
+}
+
+/// What a collector that took a batch says of parts of it (OTLP, "Partial Success").
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PartialSuccess {
+    /// A number, which JSON of OTLP writes as a text.
+    rejected_spans: Value,
+    error_message: String,
+}
+
+impl PartialSuccess {
+    /// An answer that says nothing of it, or nothing that can be read, took all.
+    fn of(body: &[u8]) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Answer {
+            partial_success: PartialSuccess,
+        }
+        serde_json::from_slice::<Answer>(body).unwrap_or_default().partial_success
+    }
+
+    fn rejected_spans(&self) -> u64 {
+        let of_text = || self.rejected_spans.as_str().and_then(|text| text.parse().ok());
+        self.rejected_spans.as_u64().or_else(of_text).unwrap_or_default()
     }
 }
 

@@ -37,7 +37,10 @@ impl Collector {
             }
             let body = request.json();
             kept.lock().unwrap().push((request.head, body));
-            Some(answer(statuses.next().unwrap_or("200 OK"), "", "{}"))
+            // Behind a bar comes the body.
+            let (status, body) =
+                statuses.next().map_or(("200 OK", "{}"), |told| told.split_once('|').unwrap_or((told, "{}")));
+            Some(answer(status, "", body))
         });
         Self { port, got }
     }
@@ -171,6 +174,39 @@ fn who_came_with_a_context_decides_and_else_the_share_does() {
     serin.write(&upstream.services());
     eventually("no more contexts", || told(&serin.client().send("/", &[]).ok()?).is_none().then_some(()));
     serin.terminate();
+}
+
+/// Strangers could have every request of theirs traced.
+#[test]
+fn a_stranger_decided_that_he_was_traced() {
+    let (collector, upstream) = (Collector::start(&[]), Plain::start("v1"));
+    let services = upstream.services();
+    let serin =
+        Serin::start(&format!("{}trust: {{ forwardedFrom: [192.0.2.0/24] }}\n{services}", collector.tracing("0%")));
+    let answer = serin.client().send("/", &[("traceparent", PARENT), ("tracestate", "a=1")]).unwrap();
+    assert_eq!(told(&answer), Some(PARENT.replace("-01", "-00")), "the trace stays his, and is not sampled");
+    serin.write(&format!("{}trust: {{ forwardedFrom: [127.0.0.0/8] }}\n{services}", collector.tracing("0%")));
+    eventually("the sampled flag to be believed", || {
+        told(&serin.client().send("/", &[("traceparent", PARENT)]).ok()?)?.ends_with("-01").then_some(())
+    });
+}
+
+#[test]
+fn spans_that_a_collector_rejects_counted_as_taken() {
+    const ANSWERS: &[&str] = &[
+        r#"200 OK|{"partialSuccess":{"rejectedSpans":"7","errorMessage":"too\u001bold"}}"#,
+        r#"200 OK|{"partialSuccess":{"rejectedSpans":"0","errorMessage":"fine"}}"#,
+        r#"200 OK|{"partialSuccess":{"rejectedSpans":1}}"#,
+        "200 OK|nothing that can be read",
+    ];
+    let (collector, upstream) = (Collector::start(ANSWERS), Plain::start("v1"));
+    let serin = Serin::start(&format!("{}{}", collector.tracing("100%"), upstream.services()));
+    for (dropped, exported) in [(1, 0), (1, 1), (2, 1), (2, 2)] {
+        assert_eq!(serin.client().send("/", &[]).unwrap().status, 200);
+        let counted = || (metric(&serin, "serin_traces_dropped_total"), metric(&serin, "serin_traces_exported_total"));
+        eventually("the count", || (counted() == (dropped, exported)).then_some(()));
+    }
+    eventually("a word about it", || serin.log().contains("rejected 7 spans: too\\u{1b}old").then_some(()));
 }
 
 #[test]

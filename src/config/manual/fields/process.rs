@@ -130,7 +130,8 @@ fields! {
             "The collector, by OTLP over HTTP with JSON; `/v1/traces` is added unless it ends so. Empty is off. What it does "
             "not take in time is dropped and counted, and no request waits for it";
         sample [Share] = "1%", eg "10%":
-            "The share of requests without a `traceparent` that are traced; of those with one, those whose sampled flag is set";
+            "The share of requests without a `traceparent` that are traced; of those with one, those whose sampled flag is set, "
+            "and where `trust` says who is believed, of those of others this share";
         headers [Named(&[Secret])] = "none", eg "{ authorization: \"Bearer ${OTLP_TOKEN:-}\" }":
             "Header fields for the collector";
     }
