@@ -40,14 +40,22 @@ pub fn encode(json: &[u8]) -> Vec<u8> {
 ///
 /// A whole frame ends with its only newline, and a torn one is a true beginning of a whole one. So what is torn holds
 /// no newline, and a damaged frame, however its length was damaged, is not taken for a torn one and dropped in silence.
-/// A tail of zeros is torn as well: some file systems lengthen a file before its data arrive.
+/// Zeros up to the end, which no frame has, are torn as well, and so is such a beginning before them: some file systems
+/// lengthen a file before its data arrive, and those may arrive in part.
 #[must_use]
 pub fn next(bytes: &[u8], max: usize) -> Next<'_> {
+    let next = first(bytes, max);
+    if !matches!(next, Next::Bad(_)) {
+        return next;
+    }
+    let written = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    let is_torn = written < bytes.len() && matches!(first(&bytes[..written], max), Next::Torn | Next::End);
+    if is_torn { Next::Torn } else { next }
+}
+
+fn first(bytes: &[u8], max: usize) -> Next<'_> {
     if bytes.is_empty() {
         return Next::End;
-    }
-    if bytes.iter().all(|&byte| byte == 0) {
-        return Next::Torn;
     }
     let cut_short = !bytes.contains(&b'\n');
     let Some((crc, body, length)) = header(bytes) else {
@@ -100,6 +108,21 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&frame), "9e58a832 7 {\"a\":1}\n");
         assert_eq!(next(&frame, 7), Next::Record { json: br#"{"a":1}"#, rest: b"" });
         assert!(matches!(next(&frame, 6), Next::Bad(_)));
+    }
+
+    /// It was called damage, and rollouts did not go on by themselves after the power had gone.
+    #[test]
+    fn a_beginning_whose_length_came_before_the_rest_of_its_bytes_is_torn() {
+        let frame = encode(br#"{"text":"some text"}"#);
+        for cut in 0..frame.len() {
+            for zeros in [1, frame.len() - cut, 600] {
+                let mut torn = frame[..cut].to_vec();
+                torn.resize(cut + zeros, 0);
+                assert_eq!(next(&torn, 100), Next::Torn, "cut at {cut}, and {zeros} zeros");
+                torn.extend_from_slice(&frame);
+                assert!(matches!(next(&torn, 100), Next::Bad(_)), "cut at {cut}, {zeros} zeros, and more follows");
+            }
+        }
     }
 
     #[test]
