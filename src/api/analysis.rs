@@ -41,6 +41,9 @@ pub struct AnalysisRun {
     /// When it ended.
     #[serde(with = "codec::word_option", default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// When this record is forgotten, where a template's `ttlStrategy` says so.
+    #[serde(with = "codec::word_option", default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
     /// Its metrics.
     pub metric_results: Vec<MetricResult>,
 }
@@ -113,6 +116,7 @@ impl From<&record::RunRecord> for AnalysisRun {
             message: run.message.clone(),
             started_at: run.started,
             completed_at: run.completed,
+            expires_at: run.expires,
             metric_results: run.metrics.iter().map(MetricResult::from).collect(),
         }
     }
@@ -129,6 +133,7 @@ impl From<AnalysisRun> for record::RunRecord {
             message: run.message,
             started: run.started_at,
             completed: run.completed_at,
+            expires: run.expires_at,
             metrics: run.metric_results.into_iter().map(Into::into).collect(),
         }
     }
@@ -234,6 +239,7 @@ mod tests {
             message: "rate: failed".into(),
             started: at,
             completed: Some(at),
+            expires: Some(at),
             metrics: vec![metric],
         }
     }

@@ -66,7 +66,11 @@ const ADVICE: &[(&[&str], &str)] = &[
         "the state folder keeps the history; how far `serin undo` goes back at once is `strategy.canary.rollbackWindow`",
     ),
     (&["paused", "suspend"], "say `serin pause` to hold a running rollout, and `serin resume` to go on"),
-    (&["successfulRunHistoryLimit", "unsuccessfulRunHistoryLimit", "ttlStrategy", "analysisRunMetadata"], RUNS),
+    (&["successfulRunHistoryLimit", "unsuccessfulRunHistoryLimit", "analysisRunMetadata"], RUNS),
+    (
+        &["ttlStrategy"],
+        "write it in the template: `analysisTemplates.<name>.ttlStrategy: { secondsAfterCompletion: 86400 }`",
+    ),
     (
         &["scaleDownDelaySeconds"],
         "write `strategy.canary.scaleDownDelay: 30s`; then the notification `scaleDown` is sent",

@@ -124,7 +124,8 @@ shapes! {
     VERSUS_STABLE = "services.<name>.strategy.canary.guard.versusStable" { alpha errors latency minBadSeconds } later {}
     TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.errors" { relative absolute } later {}
     LATENCY_TOLERANCE = "services.<name>.strategy.canary.guard.versusStable.latency" { relative absolute } later {}
-    TEMPLATE = "analysisTemplates.<name>" { args metrics templates dryRun measurementRetention } later {}
+    TEMPLATE = "analysisTemplates.<name>" { args metrics templates dryRun measurementRetention ttlStrategy } later {}
+    TTL = "analysisTemplates.<name>.ttlStrategy" { secondsAfterCompletion secondsAfterSuccess secondsAfterFailure } later {}
     METRIC = "analysisTemplates.<name>.metrics[]" {
         name interval initialDelay count failureLimit inconclusiveLimit consecutiveErrorLimit consecutiveSuccessLimit consecutiveFailureLimit
         successCondition failureCondition provider

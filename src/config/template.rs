@@ -5,6 +5,7 @@
 mod args;
 mod metric;
 mod rules;
+mod ttl;
 
 use std::{cell::RefCell, collections::HashSet, path::Path};
 
@@ -18,7 +19,7 @@ use crate::engine::{
     analysis::{
         Template,
         ask::Text,
-        template::{Arm, MetricPlan, Provider},
+        template::{Arm, MetricPlan, Provider, TimeToLive},
     },
     plan::BackgroundAnalysis,
 };
@@ -46,6 +47,7 @@ struct Draft<'a> {
     /// Where other templates are named.
     nested: Vec<(String, At<'a>)>,
     rules: Rules,
+    ttl: TimeToLive,
 }
 
 /// Where templates are used.
@@ -73,7 +75,14 @@ pub fn templates<'a>(at: &At<'a>, folder: &Path, report: &mut Report) -> Templat
 }
 
 fn draft<'a>(at: At<'a>, folder: &Path, report: &mut Report) -> Draft<'a> {
-    let none = |at| Draft { at, args: Vec::new(), metrics: Vec::new(), nested: Vec::new(), rules: Rules::default() };
+    let none = |at| Draft {
+        at,
+        args: Vec::new(),
+        metrics: Vec::new(),
+        nested: Vec::new(),
+        rules: Rules::default(),
+        ttl: TimeToLive::default(),
+    };
     let Some(fields) = report.fields(&at, &shape::TEMPLATE) else { return none(at) };
     let args = fields.get("args").map(|at| args::args(&at, folder, report)).unwrap_or_default();
     let names: Vec<&str> = args.iter().map(|arg| &*arg.name).collect();
@@ -86,8 +95,9 @@ fn draft<'a>(at: At<'a>, folder: &Path, report: &mut Report) -> Draft<'a> {
         metrics.map(|at| metric::metrics(&at, place, report)).unwrap_or_default()
     };
     let rules = rules::rules(&fields, report);
+    let ttl = fields.get("ttlStrategy").map(|at| ttl::ttl(&at, report)).unwrap_or_default();
     drop(names);
-    Draft { at, args, metrics, nested, rules }
+    Draft { at, args, metrics, nested, rules, ttl }
 }
 
 fn nested<'a>(at: &At<'a>, report: &mut Report) -> Vec<(String, At<'a>)> {
@@ -288,7 +298,7 @@ impl Draft<'_> {
         for metric in &self.metrics {
             metric.check_secrets(&args, name, report);
         }
-        Template { name: self.at.name.clone(), args: args.clone(), metrics: metrics.collect() }
+        Template { name: self.at.name.clone(), args: args.clone(), metrics: metrics.collect(), ttl: self.ttl }
     }
 
     /// What depends on where the template is used.

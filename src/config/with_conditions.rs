@@ -88,6 +88,9 @@ fn the_full_sample_means_what_it_says() {
         template.args[2..].iter().map(|(_, text)| text.0.clone()).collect::<Vec<_>>(),
         from.map(|part| vec![part])
     );
+    let kept = [86_400, 3_600, 604_800].map(|seconds| Some(Duration::from_secs(seconds)));
+    let ttl = template.ttl;
+    assert_eq!([ttl.after_completion, ttl.after_success, ttl.after_failure], kept);
     let [p95, success] = &template.metrics[..] else { panic!("two metrics") };
     assert_eq!((p95.interval, p95.count), (Some(Duration::from_secs(10)), Some(3)));
     assert_eq!(

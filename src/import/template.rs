@@ -11,6 +11,9 @@ use super::{
 };
 use crate::{config, engine::names::VersionName};
 
+/// Longest time for which a record can be kept by the clock.
+const TTL_SECONDS_MAX: u64 = 31_536_000;
+
 /// A template of which at least one metric can be asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TemplateDraft {
@@ -20,6 +23,8 @@ pub(super) struct TemplateDraft {
     pub(super) metrics: Vec<MetricDraft>,
     /// Templates that run together with it.
     pub(super) nested: Vec<String>,
+    /// How long the records of its runs stay: field and seconds.
+    pub(super) ttl: Vec<(String, u64)>,
 }
 
 /// A metric: its fields in order, values ready to be written.
@@ -83,8 +88,29 @@ pub(super) fn template(
             ledger.dropped(arg, "cannot be an argument's name here, or is in the list twice");
         }
     }
+    if let Some(item) = spec.get("ttlStrategy") {
+        draft.ttl = ttl(item, ledger);
+    }
     ledger.kept_field(object, &["metadata", "name"], "the template's name");
     Some((draft, is_whole))
+}
+
+/// The times of a `ttlStrategy` that can be kept.
+fn ttl(item: &Item, ledger: &mut Ledger) -> Vec<(String, u64)> {
+    let mut read = Vec::new();
+    for (key, item) in item.fields() {
+        let known = ["secondsAfterCompletion", "secondsAfterSuccess", "secondsAfterFailure"].contains(&key.as_str());
+        match item.text().and_then(|text| text.parse().ok()).filter(|seconds| known && *seconds <= TTL_SECONDS_MAX) {
+            Some(seconds) => {
+                ledger.kept(item, "how long the record of a run stays");
+                read.push((key.clone(), seconds));
+            }
+            None => {
+                ledger.dropped(item, "is no number of seconds up to a year after which a run's record is forgotten");
+            }
+        }
+    }
+    read
 }
 
 fn args(spec: &Item, ledger: &mut Ledger) -> Vec<(String, Option<String>)> {
@@ -204,6 +230,10 @@ impl TemplateDraft {
             let nested: Vec<String> =
                 self.nested.iter().map(|name| format!("{{ templateName: {} }}", scalar(name))).collect();
             let _ = writeln!(text, "    templates: [{}]", nested.join(", "));
+        }
+        if !self.ttl.is_empty() {
+            let ttl: Vec<String> = self.ttl.iter().map(|(key, seconds)| format!("{key}: {seconds}")).collect();
+            let _ = writeln!(text, "    ttlStrategy: {{ {} }}", ttl.join(", "));
         }
         if !self.metrics.is_empty() {
             text.push_str("    metrics:\n");

@@ -234,6 +234,7 @@ const FEATURES: &[(&str, Row)] = &[
     ("template: templates in templates", Held(&["the_full_sample_means_what_it_says", "manifests_become_what_is_written_down"])),
     ("template: dry runs", Held(&["several_metrics_are_judged_as_in_table_r", "patterns_hit_whole_names"])),
     ("template: how many measurements are kept", Held(&["what_is_kept_and_told_is_bounded_and_says_what_it_waits_for"])),
+    ("run: how long its record stays", Held(&["the_record_of_a_run_is_forgotten_after_its_time_without_traffic_too", "broken_files_are_answered_as_written_down", "manifests_become_what_is_written_down"])),
     ("run: terminate", Held(&["runs_told_to_end_are_terminated_as_in_table_t", "terminate_lets_the_step_go_on_and_the_background_rest"])),
     ("run: what is told of it", Held(&["a_run_comes_back_as_it_went_under_argos_names", "status_and_why_tell_the_values_and_limits_of_analyses"])),
     ("metric: interval and delay", Held(&["measurements_keep_to_the_schedule_and_missed_ones_are_left_out", "one_metric_is_judged_as_in_table_m"])),

@@ -11,7 +11,7 @@ use serin::engine::{
         condition::{Condition, Shape},
         record::RunRecord,
         run::AnalysisPhase,
-        template::{Arm, MetricPlan, Provider},
+        template::{Arm, MetricPlan, Provider, TimeToLive},
     },
     event::{Cause, EventKind},
     input::{Input, Verb},
@@ -25,6 +25,7 @@ use serin::words::{self, ConfigNote, Style};
 use crate::world::{Dice, Traffic, World, hold, plan, version, weight, wish};
 
 const GOOD: Traffic = Traffic { requests: 20, stable_errors: 0, canary_errors: 0 };
+const NOBODY: Traffic = Traffic { requests: 0, stable_errors: 0, canary_errors: 0 };
 const BAD: Traffic = Traffic { requests: 20, stable_errors: 0, canary_errors: 400_000 };
 
 fn secs(seconds: u64) -> Duration {
@@ -72,7 +73,7 @@ pub fn outside() -> MetricPlan {
 }
 
 fn template(metric: MetricPlan) -> Vec<Template> {
-    vec![Template { name: "t".to_owned(), args: Vec::new(), metrics: vec![metric] }]
+    vec![Template { name: "t".to_owned(), args: Vec::new(), metrics: vec![metric], ttl: TimeToLive::default() }]
 }
 
 pub fn times(count: u32, metric: MetricPlan) -> Step {
@@ -259,6 +260,69 @@ fn good_runs_do_not_push_bad_ones_out_of_the_record() {
         runs(&world).iter().filter(|run| run.completed.is_some()).map(|run| run.phase).collect();
     let good = ended.iter().filter(|phase| **phase == AnalysisPhase::Successful).count();
     assert_eq!((good, ended.contains(&AnalysisPhase::Terminated)), (5, true), "{ended:?}");
+}
+
+/// `ttlStrategy`, row by row: how the run ends, what the templates say, and after how many seconds its record is gone.
+#[test]
+fn the_record_of_a_run_is_forgotten_after_its_time_without_traffic_too() {
+    let ttl = |completion: Option<u64>, success: Option<u64>, failure: Option<u64>| TimeToLive {
+        after_completion: completion.map(secs),
+        after_success: success.map(secs),
+        after_failure: failure.map(secs),
+    };
+    let (none, all) = (TimeToLive::default(), ttl(Some(100), Some(50), Some(20)));
+    for (traffic, terminated, times, kept) in [
+        (GOOD, false, [none, none], None),
+        (GOOD, false, [ttl(Some(100), None, None), none], Some(100)),
+        (GOOD, false, [all, none], Some(50)),
+        (GOOD, false, [ttl(None, None, Some(20)), none], None),
+        (GOOD, false, [ttl(Some(0), None, None), none], Some(0)),
+        (GOOD, false, [ttl(Some(30), None, None), ttl(None, Some(70), None)], Some(70)),
+        (BAD, false, [all, none], Some(20)),
+        (BAD, false, [ttl(Some(100), Some(50), None), none], Some(100)),
+        (BAD, false, [ttl(None, Some(50), None), none], None),
+        (GOOD, true, [all, none], Some(100)),
+        (GOOD, true, [ttl(None, Some(50), Some(20)), none], None),
+    ] {
+        let mut templates = template(MetricPlan { count: Some(2), interval: Some(secs(2)), ..judge() });
+        templates.push(Template {
+            name: "u".to_owned(),
+            metrics: vec![MetricPlan { name: "u".to_owned(), ..templates[0].metrics[0].clone() }],
+            ..templates[0].clone()
+        });
+        templates.iter_mut().zip(times).for_each(|(template, ttl)| template.ttl = ttl);
+        let row = format!("{terminated} {times:?}");
+        let mut world = World::new(unguarded(vec![weight("20%"), Step::Analysis(templates), hold(3_600)]));
+        let mut dice = Dice::new(44);
+        world.run(secs(1), traffic, &mut dice);
+        if terminated {
+            world.order(Verb::Terminate).unwrap();
+        }
+        let mut ended = runs(&world).pop();
+        while ended.as_ref().is_some_and(|run| run.completed.is_none()) {
+            world.run(Duration::from_millis(100), traffic, &mut dice);
+            ended = runs(&world).pop();
+        }
+        let Some(kept) = kept else {
+            let ended = ended.unwrap();
+            world.run(secs(200), NOBODY, &mut dice);
+            assert_eq!((runs(&world), ended.expires), (vec![ended.clone()], None), "{row}");
+            continue;
+        };
+        // What is kept no time at all is gone with the tick in which it ended.
+        let Some(ended) = ended else {
+            assert_eq!(kept, 0, "{row}");
+            continue;
+        };
+        let gone = ended.completed.unwrap() + secs(kept);
+        assert_eq!(ended.expires, Some(gone), "{row}");
+        assert!(world.engine.deadline().is_some_and(|at| at <= gone), "{row}: it happens by itself");
+        world.run(gone.since(world.now).saturating_sub(Duration::from_millis(100)), NOBODY, &mut dice);
+        assert_eq!(runs(&world).len(), 1, "{row}: not before its time");
+        world.run(Duration::from_millis(200), NOBODY, &mut dice);
+        assert_eq!(runs(&world), [], "{row}");
+        assert_eq!(world.engine.deadline().filter(|at| *at <= world.now), None, "{row}: once");
+    }
 }
 
 /// Who asks why a rollout stands where it stands is told what is measured, and against which limit, in a step and beside it.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serin::engine::{
     analysis::{
         condition::{Condition, Shape},
-        template::{Arm as Measured, MetricPlan, Provider, Template},
+        template::{Arm as Measured, MetricPlan, Provider, Template, TimeToLive},
     },
     event::EventKind,
     input::Verb,
@@ -54,7 +54,7 @@ fn judge(limit: &str) -> Vec<Template> {
         retention: 10,
         provider: Provider::Serin { version: Measured::Named(version("v3")), window: Duration::from_secs(10) },
     };
-    vec![Template { name: "errors".into(), args: Vec::new(), metrics: vec![metric] }]
+    vec![Template { name: "errors".into(), args: Vec::new(), metrics: vec![metric], ttl: TimeToLive::default() }]
 }
 
 fn weights(world: &World) -> [String; 3] {

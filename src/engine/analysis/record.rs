@@ -28,6 +28,8 @@ pub struct RunRecord {
     pub started: Timestamp,
     /// When it ended.
     pub completed: Option<Timestamp>,
+    /// When this record is forgotten, if the templates say so and newer runs do not take its place before.
+    pub expires: Option<Timestamp>,
     /// Its metrics.
     pub metrics: Vec<MetricRecord>,
 }

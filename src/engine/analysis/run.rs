@@ -1,7 +1,7 @@
 //! One AnalysisRun: its metrics, its verdict. Measures when told the time, says what others must be asked, and knows
 //! nothing of rollouts.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{
     answer::Reply,
@@ -9,7 +9,7 @@ use super::{
     measurement::{Facts, Measurement},
     metric::Metric,
     record::RunRecord,
-    template::Template,
+    template::{Template, TimeToLive},
 };
 use crate::engine::{names::Revision, time::Timestamp};
 
@@ -47,6 +47,7 @@ pub struct AnalysisRun {
     step: usize,
     templates: Vec<String>,
     metrics: Vec<Metric>,
+    ttl: Vec<TimeToLive>,
 }
 
 impl AnalysisPhase {
@@ -111,7 +112,8 @@ impl AnalysisRun {
             template.metrics.iter().map(move |plan| Metric::new(plan.clone(), Arc::clone(&args)))
         });
         let names = templates.iter().map(|template| template.name.clone()).collect();
-        Self { started: now, ended: None, step, templates: names, metrics: metrics.collect() }
+        let ttl = templates.iter().map(|template| template.ttl).collect();
+        Self { started: now, ended: None, step, templates: names, metrics: metrics.collect(), ttl }
     }
 
     /// Starts a run that goes on where another one of the same templates ended: first measured one interval later.
@@ -237,8 +239,15 @@ impl AnalysisRun {
             message: self.deciding().map_or_else(String::new, |(metric, why)| format!("{metric}: {why}")),
             started: self.started,
             completed: self.ended,
+            expires: self.ended.zip(self.kept_for()).map(|(ended, kept)| ended + kept),
             metrics: self.metrics.iter().map(Metric::record).collect(),
         }
+    }
+
+    /// How long its record stays after an end like the present phase: of templates that run together the longest time.
+    fn kept_for(&self) -> Option<Duration> {
+        let phase = self.phase();
+        self.ttl.iter().filter_map(|ttl| ttl.after(phase)).max()
     }
 
     /// The worst of what decides.

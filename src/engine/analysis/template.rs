@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     ask::{Ask, Text},
     condition::Condition,
+    run::AnalysisPhase,
 };
 use crate::engine::names::VersionName;
 
@@ -17,6 +18,33 @@ pub struct Template {
     pub args: Vec<(String, Text)>,
     /// At least one; names unique.
     pub metrics: Vec<MetricPlan>,
+    /// How long the record of a run stays after its end.
+    pub ttl: TimeToLive,
+}
+
+/// `ttlStrategy`: how long the record of a run stays after its end. Without a word of it the record stays until newer ones
+/// take its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeToLive {
+    /// However it ended, unless one of the others says it.
+    pub after_completion: Option<Duration>,
+    /// When it was Successful.
+    pub after_success: Option<Duration>,
+    /// When it Failed.
+    pub after_failure: Option<Duration>,
+}
+
+impl TimeToLive {
+    /// For a run that ended so: the specific goes before the general, as in Argo Rollouts.
+    #[must_use]
+    pub fn after(self, phase: AnalysisPhase) -> Option<Duration> {
+        let specific = match phase {
+            AnalysisPhase::Successful => self.after_success,
+            AnalysisPhase::Failed => self.after_failure,
+            _ => None,
+        };
+        specific.or(self.after_completion)
+    }
 }
 
 /// One metric. Defaults and verdicts as in Argo Rollouts, save that no data is its own answer.

@@ -109,6 +109,16 @@ impl Service {
         self.runs.iter().cloned().chain(going_on.map(|(kind, run)| Arc::new(run.record(revision, kind)))).collect()
     }
 
+    /// Forgets the runs whose time is over.
+    pub(super) fn forget_runs(&mut self, now: Timestamp) {
+        self.runs.retain(|run| run.expires.is_none_or(|at| now < at));
+    }
+
+    /// When the next run is forgotten.
+    pub(super) fn next_forgotten(&self) -> Option<Timestamp> {
+        self.runs.iter().filter_map(|run| run.expires).min()
+    }
+
     /// When the next measurement is due.
     pub(super) fn measurement_due(&self) -> Option<Timestamp> {
         let rollout = self.rollout()?;

@@ -211,11 +211,12 @@ impl Service {
             self.advance(log);
         }
         self.let_go(log);
+        self.forget_runs(log.now);
     }
 
     /// The earliest time at which this service may change by itself.
     pub(in crate::engine) fn deadline(&self) -> Option<Timestamp> {
-        let departure = [self.next_departure(), self.endpoint_due()].into_iter().flatten().min();
+        let departure = [self.next_departure(), self.endpoint_due(), self.next_forgotten()].into_iter().flatten().min();
         let Phase::Progressing(rollout) = &self.phase else {
             return [departure, self.measurement_due()].into_iter().flatten().min();
         };

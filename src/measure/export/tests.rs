@@ -103,6 +103,7 @@ fn run(phase: AnalysisPhase) -> Arc<RunRecord> {
         message: String::new(),
         started: Timestamp::default(),
         completed: None,
+        expires: None,
         metrics: vec![metric],
     })
 }

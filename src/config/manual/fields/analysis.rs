@@ -22,6 +22,19 @@ fields! {
         measurementRetention [List(&[Map("analysisTemplates.<name>.measurementRetention[]")])] = "none",
             eg "[{ metricName: \"*\", limit: 50 }]":
             "How many measurements of which metrics are kept";
+        ttlStrategy [Map("analysisTemplates.<name>.ttlStrategy")] = "until newer runs take its place",
+            eg "{ secondsAfterCompletion: 86400 }":
+            "How long the record of a run stays in status and API after its end; that of several templates the longest time. Of each \
+             service the latest five good runs and five others are kept at most, and none over a restart; the history keeps each \
+             decision whatever this says";
+    }
+    "analysisTemplates.<name>.ttlStrategy" {
+        secondsAfterCompletion [Whole(0, 31_536_000)] = "none", eg "86400":
+            "So many seconds, however the run ended, unless one of the others says it";
+        secondsAfterSuccess [Whole(0, 31_536_000)] = "none", eg "3600":
+            "So many seconds, when it was Successful";
+        secondsAfterFailure [Whole(0, 31_536_000)] = "none", eg "604800":
+            "So many seconds, when it Failed";
     }
     "analysisTemplates.<name>.dryRun[]" {
         metricName [Text] = REQUIRED, eg "\"*\"":

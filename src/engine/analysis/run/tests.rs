@@ -68,7 +68,7 @@ fn letter(letter: char) -> Summary {
 }
 
 fn template(metrics: Vec<MetricPlan>) -> Template {
-    Template { name: "t".to_owned(), args: Vec::new(), metrics }
+    Template { name: "t".to_owned(), args: Vec::new(), metrics, ttl: TimeToLive::default() }
 }
 
 fn known(name: BuiltIn) -> String {
