@@ -107,7 +107,7 @@ GET   /api/v1/history?limit=
 GET   /api/v1/events?service=                      (server-sent events)
 GET   /api/v1/config
 GET   /api/v1/openapi.json                          (what each takes and gives)
-POST  /api/v1/services/{service}/{start|promote|pause|resume|abort|retry|undo|set-weight|terminate}
+POST  /api/v1/services/{service}/{start|promote|pause|resume|abort|retry|undo|set-weight|terminate|analyze}
 POST  /api/v1/reload
 GET   /metrics, /metrics/compat, /healthz, /readyz
 

@@ -22,7 +22,7 @@ use crate::engine::{
 pub struct AnalysisRun {
     /// In which attempt.
     pub revision: u64,
-    /// `step` or `background`.
+    /// `step`, `background` or `manual`.
     #[serde(with = "codec::word")]
     pub kind: RunKind,
     /// The step in which it began, from 1.

@@ -219,7 +219,7 @@ impl Word for RunKind {
         self.as_str().to_owned()
     }
     fn read(text: &str) -> Option<Self> {
-        [Self::Step, Self::Background].into_iter().find(|known| known.as_str() == text)
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
     }
 }
 

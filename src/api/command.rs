@@ -42,6 +42,9 @@ pub struct CommandRequest {
     /// `set-weight`: the canary's share, e.g. `5%` or `2500ppm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<String>,
+    /// `analyze`: the template that is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     /// `promote`: skip all steps.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
@@ -76,7 +79,7 @@ pub struct ReloadReply {
 pub enum BadRequest {
     /// There is no such verb.
     #[error(
-        "there is no verb `{0}`; there are start, promote, pause, resume, abort, drain, retry, undo, set-weight and terminate"
+        "there is no verb `{0}`; there are start, promote, pause, resume, abort, drain, retry, undo, set-weight, terminate and analyze"
     )]
     UnknownVerb(String),
     /// The verb needs a field that is not there.
@@ -149,6 +152,10 @@ impl CommandRequest {
             "drain" => self.only("drain", &[]).map(|()| Verb::Drain),
             "retry" => self.only("retry", &[]).map(|()| Verb::Retry),
             "terminate" => self.only("terminate", &[]).map(|()| Verb::Terminate),
+            "analyze" => {
+                self.only("analyze", &["template"])?;
+                Ok(Verb::Analyze { template: template_name(self.template)? })
+            }
             "undo" => {
                 self.only("undo", &["toRevision"])?;
                 Ok(Verb::Undo { to: self.to_revision.map(Revision) })
@@ -174,6 +181,7 @@ impl CommandRequest {
             ("endpoint", self.endpoint.is_some()),
             ("toRevision", self.to_revision.is_some()),
             ("weight", self.weight.is_some()),
+            ("template", self.template.is_some()),
             ("full", self.full),
             ("force", self.force),
         ];
@@ -190,6 +198,18 @@ fn wanted_version(to: Option<String>) -> Result<VersionName, BadRequest> {
         field: "to",
         problem: format!("`{}` is not a version: {error}", shown(&to)),
     })
+}
+
+/// Templates are named as versions are.
+fn template_name(name: Option<String>) -> Result<String, BadRequest> {
+    let name = name.ok_or(BadRequest::Missing { verb: "analyze", field: "template" })?;
+    match VersionName::new(&name) {
+        Ok(_) => Ok(name),
+        Err(error) => {
+            let problem = format!("`{}` is not a template's name: {error}", shown(&name));
+            Err(BadRequest::Invalid { field: "template", problem })
+        }
+    }
 }
 
 fn wish_revision(revision: Option<String>) -> Result<String, BadRequest> {
@@ -253,6 +273,7 @@ mod tests {
             ("drain", "{}", Verb::Drain),
             ("retry", "{}", Verb::Retry),
             ("terminate", "{}", Verb::Terminate),
+            ("analyze", r#"{"template":"latency"}"#, Verb::Analyze { template: "latency".into() }),
             ("undo", "{}", Verb::Undo { to: None }),
             ("undo", r#"{"toRevision":3}"#, Verb::Undo { to: Some(Revision(3)) }),
             ("set-weight", r#"{"weight":"0.25%"}"#, Verb::SetWeight("2500ppm".parse().unwrap())),
@@ -276,6 +297,8 @@ mod tests {
             ),
             ("start", "{}", "`start` needs `to`"),
             ("start", r#"{"to":"v2","endpoint":"app"}"#, "`endpoint`: is no URL"),
+            ("analyze", "{}", "`analyze` needs `template`"),
+            ("terminate", r#"{"template":"latency"}"#, "`template` means nothing to `terminate`"),
             ("retry", r#"{"endpoint":"http://a"}"#, "`endpoint` means nothing to `retry`"),
             ("promote", r#"{"force":true}"#, "`promote --force` needs `full`"),
         ] {

@@ -275,7 +275,19 @@ impl From<Cause> for event::Cause {
 
 /// A verb of a newer server is shown as `command`.
 fn verb_word(text: &str) -> &'static str {
-    let known = ["start", "promote", "pause", "resume", "abort", "drain", "retry", "undo", "set-weight", "terminate"];
+    let known = [
+        "start",
+        "promote",
+        "pause",
+        "resume",
+        "abort",
+        "drain",
+        "retry",
+        "undo",
+        "set-weight",
+        "terminate",
+        "analyze",
+    ];
     known.into_iter().find(|known| *known == text).unwrap_or("command")
 }
 

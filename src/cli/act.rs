@@ -10,7 +10,7 @@ use crate::api::{CommandReply, CommandRequest, Document};
 
 /// What all of them take.
 #[derive(Debug, clap::Args)]
-struct Shared {
+pub(super) struct Shared {
     /// Why, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -39,7 +39,7 @@ pub(super) fn run(act: &impl Act, global: &Global) -> Result<Exit, Trouble> {
 }
 
 impl Shared {
-    fn body(&self) -> CommandRequest {
+    pub(super) fn body(&self) -> CommandRequest {
         CommandRequest {
             reason: self.reason.clone(),
             expect_revision: self.expect_revision,

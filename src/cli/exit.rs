@@ -26,13 +26,15 @@ pub enum Exit {
     NotAllowed = 8,
     /// Paused for a person.
     PausedForPerson = 9,
+    /// An analysis that was waited for did not end well.
+    NotSuccessful = 10,
     /// Interrupted by Ctrl-C or SIGTERM before the end.
     Interrupted = 130,
 }
 
 impl Exit {
     /// Each with what it means, as the help and the manual say it.
-    pub const ALL: [(Self, &str); 11] = [
+    pub const ALL: [(Self, &str); 12] = [
         (Self::Done, "done"),
         (Self::Failed, "failed unexpectedly"),
         (Self::Usage, "wrong usage"),
@@ -43,6 +45,7 @@ impl Exit {
         (Self::Unreachable, "admin API not reachable"),
         (Self::NotAllowed, "not allowed (token)"),
         (Self::PausedForPerson, "paused for a person"),
+        (Self::NotSuccessful, "analysis not successful"),
         (Self::Interrupted, "interrupted"),
     ];
 }

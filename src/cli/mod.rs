@@ -2,6 +2,7 @@
 //! Reaches a running engine by HTTP alone.
 
 mod act;
+mod analyze;
 mod check;
 mod client;
 mod completions;
@@ -111,6 +112,7 @@ enum Verb {
     Undo(act::UndoArgs),
     SetWeight(act::SetWeightArgs),
     Terminate(act::TerminateArgs),
+    Analyze(analyze::Args),
     Wait(wait::Args),
     Reload(reload::Args),
     Drift(drift::Args),
@@ -156,6 +158,7 @@ impl Verb {
             Self::Undo(args) => output::finish(act::run(args, global)),
             Self::SetWeight(args) => output::finish(act::run(args, global)),
             Self::Terminate(args) => output::finish(act::run(args, global)),
+            Self::Analyze(args) => output::finish(analyze::run(args, global)),
             Self::Wait(args) => output::finish(wait::run(args, global)),
             Self::Reload(args) => output::finish(reload::run(args, global)),
             Self::Drift(_) => output::finish(drift::run(global)),
@@ -174,7 +177,22 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Serve", &["run", "demo", "try"]),
     ("Write a config", &["init", "check", "explain", "schema", "rehearse", "import"]),
     ("Look", &["status", "stat", "why", "explain-request", "history", "report", "events", "tap"]),
-    ("Act", &["start", "promote", "pause", "resume", "abort", "drain", "retry", "undo", "set-weight", "terminate"]),
+    (
+        "Act",
+        &[
+            "start",
+            "promote",
+            "pause",
+            "resume",
+            "abort",
+            "drain",
+            "retry",
+            "undo",
+            "set-weight",
+            "terminate",
+            "analyze",
+        ],
+    ),
     (
         "Operate and test",
         &["wait", "reload", "drift", "healthcheck", "dashboards", "completions", "man", "toy", "load"],
@@ -193,7 +211,8 @@ Examples:
 Exit codes:
   0 done                 1 failed unexpectedly    2 wrong usage            3 config invalid
   4 rollout aborted      5 time ran out           6 refused                7 admin API not reachable
-  8 not allowed (token)  9 paused for a person    130 interrupted";
+  8 not allowed (token)  9 paused for a person    10 analysis not successful
+  130 interrupted";
 
 /// Runs the command line, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -114,7 +114,11 @@ fn paused(events: &[Event], end: Timestamp) -> Duration {
             EventKind::WeightChanged if !waits => all += since.take().map_or(Duration::ZERO, |at| event.at.since(at)),
             EventKind::Paused | EventKind::WeightChanged => since = since.or(Some(event.at)),
             // What happens during a pause without ending it.
-            EventKind::Reconfigured | EventKind::Terminated | EventKind::GatePassed | EventKind::ScaleDown => {}
+            EventKind::Reconfigured
+            | EventKind::Terminated
+            | EventKind::AnalysisStarted
+            | EventKind::GatePassed
+            | EventKind::ScaleDown => {}
             _ => all += since.take().map_or(Duration::ZERO, |at| event.at.since(at)),
         }
     }

@@ -115,6 +115,7 @@ fn service(
     let strategy = strategy::strategy(&fields, templates, &names(&versions), report);
     let gates = fields.get("gates").map(|at| gate::gates(&at, name, report)).unwrap_or_default();
     let (gates, addresses) = gates.into_iter().unzip();
+    let by_hand = templates.by_hand(&names(&versions));
     let plan = ServicePlan {
         name: ServiceName::new(name?).ok()?,
         versions: versions.into_iter().filter_map(|(_, plan)| plan).collect(),
@@ -128,6 +129,7 @@ fn service(
         failure: failure?,
         strategy: strategy?,
         gates,
+        by_hand,
     };
     if !report.refused() {
         lint::service(&plan, &fields, report);

@@ -10,7 +10,7 @@ mod ttl;
 use std::{cell::RefCell, collections::HashSet, path::Path};
 
 use super::{
-    diagnostic::Code,
+    diagnostic::{Code, Severity},
     provider::Place,
     report::{At, Fields, Report},
     service, shape,
@@ -21,7 +21,7 @@ use crate::engine::{
         ask::Text,
         template::{Arm, MetricPlan, Provider, TimeToLive},
     },
-    plan::BackgroundAnalysis,
+    plan::{BackgroundAnalysis, ByHand},
 };
 use args::Arg;
 use metric::Metric;
@@ -55,6 +55,7 @@ struct Draft<'a> {
 enum Use {
     Step,
     Background,
+    ByHand,
 }
 
 /// Reads `analysisTemplates`; files named there are relative to `folder`.
@@ -182,13 +183,31 @@ impl<'a> Templates<'a> {
         Some(BackgroundAnalysis { templates: templates?, starting_step: usize::try_from(from?).ok()? })
     }
 
+    /// Each template as a person may run it: with the values that the file gives.
+    pub fn by_hand(&self, versions: &[&str]) -> Vec<ByHand> {
+        let run = |draft: &Draft<'a>| {
+            let mut all = Vec::new();
+            collect(self, draft, &mut all);
+            let all: Vec<(&Draft<'a>, At<'_>)> = all.into_iter().map(|draft| (draft, draft.at.clone())).collect();
+            // What is wrong with it by itself is no fault of the file: steps may give it what it lacks.
+            let mut aside = Report::default();
+            let filled = fill(&all, Vec::new(), &Rules::default(), (versions, Use::ByHand), &mut aside);
+            let fault = aside.into_found().into_iter().find(|found| found.severity == Severity::Error);
+            fault.map_or(Ok(filled), |fault| Err(fault.message))
+        };
+        self.drafts.iter().map(|draft| ByHand { name: draft.at.name.clone(), run: run(draft) }).collect()
+    }
+
     /// Warns of templates that no step uses.
     pub fn report_unused(&self, report: &mut Report) {
         let used = self.used.borrow();
         for draft in self.drafts.iter().filter(|draft| !used.contains(&draft.at.name)) {
             report
                 .warning(&draft.at.key_span, format!("no step uses the template `{}`", draft.at.name))
-                .help(format!("add a step: `- analysis: {{ templates: [{{ templateName: {} }}] }}`", draft.at.name));
+                .help(format!(
+                    "add a step: `- analysis: {{ templates: [{{ templateName: {0} }}] }}`; it may be there to be run by hand with `serin analyze {0}`",
+                    draft.at.name
+                ));
         }
     }
 

@@ -62,6 +62,8 @@ pub enum EventKind {
     ScaleDown,
     /// A person ended the analyses that were running.
     Terminated,
+    /// A person started an analysis.
+    AnalysisStarted,
     /// A gate let the rollout go on.
     GatePassed,
     /// An endpoint of a version that serves is left out. One that comes and goes is told of once in a while.
@@ -72,7 +74,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Initialized,
         Self::Started,
         Self::WeightChanged,
@@ -85,15 +87,16 @@ impl EventKind {
         Self::Reconfigured,
         Self::ScaleDown,
         Self::Terminated,
+        Self::AnalysisStarted,
         Self::GatePassed,
         Self::EndpointOut,
         Self::EndpointBack,
     ];
 
-    /// Whether it says where a rollout stands; endpoints come and go beside it.
+    /// Whether it says where a rollout stands; endpoints come and go beside it, and so do analyses by hand.
     #[must_use]
     pub const fn is_of_rollout(self) -> bool {
-        !matches!(self, Self::EndpointOut | Self::EndpointBack)
+        !matches!(self, Self::EndpointOut | Self::EndpointBack | Self::AnalysisStarted)
     }
 
     /// The word for records, API and logs.
@@ -112,6 +115,7 @@ impl EventKind {
             Self::Reconfigured => "reconfigured",
             Self::ScaleDown => "scaleDown",
             Self::Terminated => "terminated",
+            Self::AnalysisStarted => "analysisStarted",
             Self::GatePassed => "gatePassed",
             Self::EndpointOut => "endpointOut",
             Self::EndpointBack => "endpointBack",

@@ -78,6 +78,11 @@ pub enum Verb {
     SetWeight(Weight),
     /// Ends the analyses that are running.
     Terminate,
+    /// Runs a template of the file beside whatever goes on; its verdict decides nothing.
+    Analyze {
+        /// Which template.
+        template: String,
+    },
 }
 
 impl Verb {
@@ -95,6 +100,7 @@ impl Verb {
             Self::Undo { .. } => "undo",
             Self::SetWeight(_) => "set-weight",
             Self::Terminate => "terminate",
+            Self::Analyze { .. } => "analyze",
         }
     }
 }

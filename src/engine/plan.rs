@@ -67,6 +67,17 @@ pub struct ServicePlan {
     pub strategy: Strategy,
     /// Who outside is asked whether a rollout may go on; names unique.
     pub gates: Vec<GatePlan>,
+    /// The file's templates, as a person may run them.
+    pub by_hand: Vec<ByHand>,
+}
+
+/// A template with the templates in it and the arguments' defaults filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ByHand {
+    /// Its name.
+    pub name: String,
+    /// What is run, or why it cannot be run by itself, in words.
+    pub run: Result<Vec<Template>, String>,
 }
 
 /// One version as the file wants it.

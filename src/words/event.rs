@@ -36,6 +36,7 @@ pub fn sentence(event: &Event, before: Option<Weight>) -> String {
         EventKind::Superseded => format!("{who} given up{at_before}, {stable} serves everything"),
         EventKind::ScaleDown => format!("{who} serves no longer and may be stopped"),
         EventKind::Terminated => format!("{who} stays at {weight}{step}: its analyses were ended"),
+        EventKind::AnalysisStarted => format!("{who} is analysed by hand, which decides nothing"),
         EventKind::EndpointOut => format!("{who} loses an endpoint"),
         EventKind::EndpointBack => format!("{who} has an endpoint back"),
         EventKind::GatePassed => format!("{who} stays at {weight}{step}: a gate lets it go on"),
@@ -181,6 +182,7 @@ fn mark(kind: EventKind) -> Mark {
         | EventKind::WeightChanged
         | EventKind::StepChanged
         | EventKind::Resumed
+        | EventKind::AnalysisStarted
         | EventKind::GatePassed => Mark::Busy,
         EventKind::Paused | EventKind::EndpointOut => Mark::Held,
         EventKind::Aborted => Mark::Bad,

@@ -53,6 +53,9 @@ pub fn status(
     };
     line("Service", service.name.as_str());
     line("Phase", &phase(service, style));
+    for metric in going_on(service, RunKind::Manual) {
+        line("By hand", &metric);
+    }
     let canary = version(service, Role::Canary);
     if let Some(rollout) = &service.rollout {
         if !rollout.waiting.is_empty() {
@@ -206,7 +209,12 @@ pub fn routes(service: &ServiceView, rollout: &RolloutView) -> Vec<String> {
 
 /// The analysis beside the steps, a sentence for each metric: its latest value, and what its condition said of it.
 pub(super) fn beside(service: &ServiceView) -> Vec<String> {
-    let is_beside = |run: &&Arc<RunRecord>| run.kind == RunKind::Background && run.completed.is_none();
+    going_on(service, RunKind::Background)
+}
+
+/// The metrics of the run of a kind that goes on, a sentence for each.
+fn going_on(service: &ServiceView, kind: RunKind) -> Vec<String> {
+    let is_beside = |run: &&Arc<RunRecord>| run.kind == kind && run.completed.is_none();
     let metrics = service.analysis_runs.iter().filter(is_beside).flat_map(|run| &run.metrics);
     let sentence = |metric: &MetricRecord| {
         let dry = if metric.dry_run { " (dry run)" } else { "" };

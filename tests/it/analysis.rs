@@ -113,3 +113,41 @@ fn a_provider_that_is_down_is_an_error_and_a_person_can_end_the_analysis() {
     let again = serin.cli(&["terminate", "web"]);
     assert!(!again.status.success(), "nothing is running: {again:?}");
 }
+
+/// A pipeline asks, outside a rollout and without a word in its plan: the verdict is the exit code, and who asked is kept.
+#[test]
+fn a_person_runs_a_template_by_hand_and_its_verdict_is_the_exit_code() {
+    let toys = [toy("v1", Failing::Every(NonZeroU32::new(2).unwrap())), toy("v2", Failing::Never)];
+    let text = trial(free_port(), &toys, "result.successRate >= 0.95", SERIN).replace("    canary: v2\n", "")
+        + "  passes:\n    metrics: [{ name: any, successCondition: result.requests > 0, provider: { serin: {} } }]\n\
+           \x20 asks:\n    args: [{ name: limit }]\n    metrics: [{ name: any, failureCondition: result.p95 > asFloat(args.limit), provider: { serin: {} } }]\n";
+    let serin = Serin::start(&text);
+    let _load =
+        Load::start(LoadSpec::new(format!("http://127.0.0.1:{}/", serin.port).parse().unwrap(), 100.0)).unwrap();
+    let said = |args: &[&str]| {
+        let output = serin.cli(args);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    eventually("requests that were measured", || {
+        let requests = serin.status()["versions"][0]["requests"].as_u64();
+        requests.filter(|requests| *requests > 100)
+    });
+    assert_eq!(said(&["analyze", "web", "passes", "--wait"]), (Some(0), "web: passes Successful\n".to_owned()));
+    let (code, text) = said(&["analyze", "success-rate", "--wait", "--reason", "after the move"]);
+    assert_eq!(code, Some(10), "{text}");
+    assert!(text.starts_with("web: success-rate Failed: success-rate: failed measurements: 3, allowed 2"), "{text}");
+    let event = serin.event("analysisStarted");
+    assert_eq!((&event["cause"]["verb"], &event["canary"]), (&"analyze".into(), &"v1".into()), "{event}");
+    let last = serin.history().pop().unwrap();
+    assert_eq!((&last["kind"], &last["cause"]["reason"]), (&"analysisStarted".into(), &"after the move".into()));
+    for (template, word) in [("asks", "has no value"), ("nothing", "it has `success-rate`, `passes`, `asks`")] {
+        let (code, text) = said(&["analyze", "web", template]);
+        assert!(code == Some(6) && text.contains(word), "{code:?} {text}");
+    }
+    let runs = serin.status()["analysisRuns"].clone();
+    let told: Vec<_> = runs.as_array().unwrap().iter().map(|run| (&run["kind"], &run["phase"])).collect();
+    let manual = &"manual".into();
+    assert_eq!(told, [(manual, &"Successful".into()), (manual, &"Failed".into())], "{runs}");
+    assert_eq!(serin.status()["phase"], "Healthy");
+}

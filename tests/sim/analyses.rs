@@ -72,7 +72,7 @@ pub fn outside() -> MetricPlan {
     }
 }
 
-fn template(metric: MetricPlan) -> Vec<Template> {
+pub fn template(metric: MetricPlan) -> Vec<Template> {
     vec![Template { name: "t".to_owned(), args: Vec::new(), metrics: vec![metric], ttl: TimeToLive::default() }]
 }
 
@@ -81,7 +81,7 @@ pub fn times(count: u32, metric: MetricPlan) -> Step {
 }
 
 /// Without any guard, so that only analyses decide.
-fn unguarded(steps: Vec<Step>) -> ServicePlan {
+pub fn unguarded(steps: Vec<Step>) -> ServicePlan {
     let mut plan = plan(steps);
     plan.strategy.guard = Guard { share_test: None, consecutive_errors: 0, ..Guard::default() };
     plan
@@ -93,7 +93,7 @@ fn beside(steps: Vec<Step>, metric: MetricPlan, starting_step: usize) -> Service
     plan
 }
 
-fn runs(world: &World) -> Vec<RunRecord> {
+pub fn runs(world: &World) -> Vec<RunRecord> {
     let view = world.engine.view(world.now);
     view.services[0].analysis_runs.iter().map(|run| RunRecord::clone(run)).collect()
 }

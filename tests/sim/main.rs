@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod analyses;
+mod by_hand;
 mod decisions;
 mod endpoints;
 mod experiments;

@@ -313,6 +313,7 @@ pub fn plan(steps: Vec<Step>) -> ServicePlan {
             policy: Policy::default(),
             analysis: None,
         },
+        by_hand: Vec::new(),
         gates: Vec::new(),
     }
 }

@@ -34,13 +34,15 @@ pub struct Ticket {
     pub asked: Timestamp,
 }
 
-/// Which of a rollout's runs.
+/// Which of a service's runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunKind {
     /// That of an analysis step.
     Step,
     /// The one beside the steps.
     Background,
+    /// One that a person started, which decides nothing.
+    Manual,
 }
 
 /// A text with places to be filled in.
@@ -262,12 +264,16 @@ pub struct CloudWatchStat {
 }
 
 impl RunKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Step, Self::Background, Self::Manual];
+
     /// The word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",
             Self::Background => "background",
+            Self::Manual => "manual",
         }
     }
 }

@@ -14,7 +14,7 @@ pub const RUNS_KEPT: usize = 5;
 pub struct RunRecord {
     /// In which attempt.
     pub revision: Revision,
-    /// Of a step, or beside the steps.
+    /// Of a step, beside the steps, or by hand.
     pub kind: RunKind,
     /// The step in which it began, from 1.
     pub step: usize,

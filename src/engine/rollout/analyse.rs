@@ -27,13 +27,16 @@ use crate::engine::{
 impl Service {
     /// Takes an answer. One to a run that is over, or of another attempt, is dropped.
     pub(in crate::engine) fn answered(&mut self, ticket: &Ticket, reply: &Result<Reply, String>, log: &mut Log<'_>) {
-        if ticket.revision != self.standing.revision {
+        // What a person had analysed outlives rollouts.
+        if ticket.run != RunKind::Manual && ticket.revision != self.standing.revision {
             return;
         }
         let Some(mut run) = self.take_run(ticket.run) else { return };
         self.with_facts(log.now, |facts| run.answered(&ticket.metric, ticket.asked, reply, log.now, facts));
         self.put_run(ticket.run, run, log.now);
-        self.advance(log);
+        if ticket.run != RunKind::Manual {
+            self.advance(log);
+        }
     }
 
     /// The step's run: measured when due, judged when over.
@@ -83,10 +86,11 @@ impl Service {
     pub(super) fn order_terminate(&mut self, cause: Cause, log: &mut Log<'_>) -> Result<(), Refusal> {
         let going_on = |run: &Option<AnalysisRun>| run.as_ref().is_some_and(|run| !run.phase().is_over());
         let any = self.rollout().is_some_and(|of| going_on(&of.analysis) || going_on(&of.background));
+        let any = any || going_on(&self.by_hand);
         if !any {
             return Err(Refusal::NotNow(format!("no analysis of `{}` is running", self.plan.name)));
         }
-        for kind in [RunKind::Step, RunKind::Background] {
+        for kind in RunKind::ALL {
             if let Some(mut run) = self.take_run(kind) {
                 run.terminate("terminated by a person", log.now);
                 self.put_run(kind, run, log.now);
@@ -104,6 +108,7 @@ impl Service {
             .rollout()
             .into_iter()
             .flat_map(|rollout| [(RunKind::Background, &rollout.background), (RunKind::Step, &rollout.analysis)]);
+        let present = present.chain([(RunKind::Manual, &self.by_hand)]);
         let going_on = present.filter_map(|(kind, run)| Some((kind, run.as_ref()?)));
         let going_on = going_on.filter(|(_, run)| !run.phase().is_over());
         self.runs.iter().cloned().chain(going_on.map(|(kind, run)| Arc::new(run.record(revision, kind)))).collect()
@@ -121,9 +126,11 @@ impl Service {
 
     /// When the next measurement is due.
     pub(super) fn measurement_due(&self) -> Option<Timestamp> {
-        let rollout = self.rollout()?;
-        let step = rollout.analysis.as_ref().filter(|_| !matches!(self.phase, Phase::Paused { .. }));
-        step.into_iter().chain(rollout.background.as_ref()).filter_map(AnalysisRun::deadline).min()
+        let is_paused = matches!(self.phase, Phase::Paused { .. });
+        let step = self.rollout().and_then(|rollout| rollout.analysis.as_ref()).filter(|_| !is_paused);
+        let background = self.rollout().and_then(|rollout| rollout.background.as_ref());
+        let runs = [step, background, self.by_hand.as_ref()];
+        runs.into_iter().flatten().filter_map(AnalysisRun::deadline).min()
     }
 
     /// Begins the step's run: at the step, and anew after a restart of the process or a resume.
@@ -156,7 +163,7 @@ impl Service {
     }
 
     /// Measures what is due and asks what must be asked; where the run stands then.
-    fn drive(&mut self, kind: RunKind, log: &mut Log<'_>) -> Option<AnalysisPhase> {
+    pub(super) fn drive(&mut self, kind: RunKind, log: &mut Log<'_>) -> Option<AnalysisPhase> {
         let mut run = self.take_run(kind)?;
         let wanted = self.with_facts(log.now, |facts| run.advance(log.now, facts));
         for Wanted { metric, ask, timeout } in wanted {
@@ -174,12 +181,14 @@ impl Service {
         let run = self.rollout().and_then(|rollout| match kind {
             RunKind::Step => rollout.analysis.as_ref(),
             RunKind::Background => rollout.background.as_ref(),
+            RunKind::Manual => None,
         });
         let (metric, message) = run.and_then(AnalysisRun::deciding).unwrap_or_default();
         let cause = Cause::Analysis { metric, phase: phase.as_str(), message };
         let which = match kind {
             RunKind::Step => "the analysis",
             RunKind::Background => "the background analysis",
+            RunKind::Manual => "the analysis by hand",
         };
         let reason = match phase {
             AnalysisPhase::Failed => format!("{which} failed"),
@@ -214,7 +223,7 @@ impl Service {
     }
 
     fn with_facts<T>(&self, now: Timestamp, work: impl FnOnce(Facts<'_>) -> T) -> T {
-        let canary = self.rollout().map_or(&self.plan.stable, |rollout| &rollout.target.version);
+        let canary = self.rollout().map_or(&self.standing.stable.version, |rollout| &rollout.target.version);
         let read = |arm: &Arm, window| self.arm_summary(arm, canary, now, window);
         let known = |name: BuiltIn| match name {
             BuiltIn::Service => self.plan.name.to_string(),
@@ -226,28 +235,30 @@ impl Service {
         work(Facts { read: &read, known: &known })
     }
 
-    fn present_step(&self) -> usize {
+    pub(super) fn present_step(&self) -> usize {
         self.rollout().map_or(0, |rollout| self.plan.strategy.number(rollout.step))
     }
 
-    fn take_run(&mut self, kind: RunKind) -> Option<AnalysisRun> {
-        let rollout = self.rollout_mut()?;
+    pub(super) fn take_run(&mut self, kind: RunKind) -> Option<AnalysisRun> {
         match kind {
-            RunKind::Step => rollout.analysis.take(),
-            RunKind::Background => rollout.background.take(),
+            RunKind::Step => self.rollout_mut()?.analysis.take(),
+            RunKind::Background => self.rollout_mut()?.background.take(),
+            RunKind::Manual => self.by_hand.take(),
         }
     }
 
     /// Puts a run back, and keeps what it found when it ended just now.
-    fn put_run(&mut self, kind: RunKind, run: AnalysisRun, now: Timestamp) {
+    pub(super) fn put_run(&mut self, kind: RunKind, run: AnalysisRun, now: Timestamp) {
         let record = run.record(self.standing.revision, kind);
         if record.completed == Some(now) && self.runs.back().is_none_or(|last| **last != record) {
             self.keep(record);
         }
-        let Some(rollout) = self.rollout_mut() else { return };
-        match kind {
-            RunKind::Step => rollout.analysis = Some(run),
-            RunKind::Background => rollout.background = Some(run),
+        match (kind, self.rollout_mut()) {
+            (RunKind::Step, Some(rollout)) => rollout.analysis = Some(run),
+            (RunKind::Background, Some(rollout)) => rollout.background = Some(run),
+            (RunKind::Step | RunKind::Background, None) => {}
+            // One that is over makes room for the next.
+            (RunKind::Manual, _) => self.by_hand = Some(run).filter(|run| !run.phase().is_over()),
         }
     }
 

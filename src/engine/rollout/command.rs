@@ -31,6 +31,7 @@ impl Service {
             Verb::Undo { to } => self.order_undo(*to, cause, log),
             Verb::SetWeight(weight) => self.order_weight(*weight, cause, log),
             Verb::Terminate => self.order_terminate(cause, log),
+            Verb::Analyze { template } => self.order_analyze(template, cause, log),
         }
     }
 

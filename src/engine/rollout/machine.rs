@@ -210,6 +210,7 @@ impl Service {
             }
             self.advance(log);
         }
+        self.watch_by_hand(log);
         self.let_go(log);
         self.forget_runs(log.now);
     }

@@ -2,6 +2,7 @@
 
 mod added;
 mod analyse;
+mod by_hand;
 mod clients;
 mod command;
 mod early;

@@ -35,6 +35,8 @@ pub(in crate::engine) struct Service {
     pub(super) last_event: Option<Event>,
     /// Analysis runs that ended; newest last, bounded.
     pub(super) runs: VecDeque<Arc<RunRecord>>,
+    /// What a person has analysed now; a restart ends it.
+    pub(super) by_hand: Option<AnalysisRun>,
 }
 
 /// What outlives every rollout.

@@ -43,6 +43,7 @@ impl Service {
             health: Vec::new(),
             last_event: None,
             runs: VecDeque::new(),
+            by_hand: None,
         };
         service.traffic.cut(log.now, log.generation, Weight::ZERO);
         if let Some(memory) = memory {

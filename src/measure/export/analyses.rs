@@ -54,7 +54,7 @@ fn each_metric(
     mut tell: impl FnMut(Labels<'_>, &RunRecord, usize) -> fmt::Result,
 ) -> fmt::Result {
     for service in services {
-        for (kind, word) in [(RunKind::Step, "step"), (RunKind::Background, "background")] {
+        for (kind, word) in RunKind::ALL.map(|kind| (kind, kind.as_str())) {
             let Some(run) = service.analysis_runs.iter().rev().find(|run| run.kind == kind) else { continue };
             let mut taken = BTreeSet::new();
             for (at, metric) in run.metrics.iter().enumerate() {

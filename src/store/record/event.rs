@@ -17,8 +17,8 @@ use crate::engine::{
 };
 
 /// The words of `Verb::as_str`.
-const VERBS: [&str; 10] =
-    ["start", "promote", "pause", "resume", "abort", "drain", "retry", "undo", "set-weight", "terminate"];
+const VERBS: [&str; 11] =
+    ["start", "promote", "pause", "resume", "abort", "drain", "retry", "undo", "set-weight", "terminate", "analyze"];
 /// The phases in which an analysis run can end or stand.
 const ANALYSIS_PHASES: [&str; 8] =
     ["Pending", "Running", "Successful", "Failed", "Error", "Inconclusive", "NoData", "Terminated"];

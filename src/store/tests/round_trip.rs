@@ -81,7 +81,8 @@ fn verbs() -> Vec<&'static str> {
             Verb::Retry => Some(Verb::Undo { to: None }),
             Verb::Undo { .. } => Some(Verb::SetWeight(Weight::ZERO)),
             Verb::SetWeight(_) => Some(Verb::Terminate),
-            Verb::Terminate => None,
+            Verb::Terminate => Some(Verb::Analyze { template: String::new() }),
+            Verb::Analyze { .. } => None,
         };
     }
     words

@@ -156,7 +156,7 @@ fields! {
             "Signs each message: `x-serin-signature-256: sha256=` and the HMAC-SHA-256 of the body in hexadecimal";
         events [List(&[Word(&[
             "initialized", "started", "weightChanged", "stepChanged", "paused", "resumed", "promoted", "aborted",
-            "superseded", "reconfigured", "scaleDown", "terminated", "gatePassed", "endpointOut",
+            "superseded", "reconfigured", "scaleDown", "terminated", "analysisStarted", "gatePassed", "endpointOut",
             "endpointBack",
         ])])] = "started, paused, promoted, aborted, superseded, scaleDown", eg "[paused, aborted]":
             "What is told";
