@@ -233,7 +233,7 @@ const FEATURES: &[(&str, Row)] = &[
     ("template: secrets", Held(&["a_secret_is_read_when_it_is_needed_and_its_absence_is_an_error", "who_we_are_is_said_and_never_told"])),
     ("template: templates in templates", Held(&["the_full_sample_means_what_it_says", "manifests_become_what_is_written_down"])),
     ("template: dry runs", Held(&["several_metrics_are_judged_as_in_table_r", "patterns_hit_whole_names"])),
-    ("template: how many measurements are kept", Held(&["what_is_kept_and_told_is_bounded_and_says_what_it_waits_for"])),
+    ("template: how many measurements are kept", Held(&["as_many_measurements_are_kept_as_each_metric_says", "broken_files_are_answered_as_written_down"])),
     ("run: how long its record stays", Held(&["the_record_of_a_run_is_forgotten_after_its_time_without_traffic_too", "broken_files_are_answered_as_written_down", "manifests_become_what_is_written_down"])),
     ("run: terminate", Held(&["runs_told_to_end_are_terminated_as_in_table_t", "terminate_lets_the_step_go_on_and_the_background_rest"])),
     ("run: what is told of it", Held(&["a_run_comes_back_as_it_went_under_argos_names", "status_and_why_tell_the_values_and_limits_of_analyses"])),

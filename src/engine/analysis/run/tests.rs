@@ -366,6 +366,25 @@ fn what_is_kept_and_told_is_bounded_and_says_what_it_waits_for() {
     );
 }
 
+/// `measurementRetention`: the latest so many of each metric stay, and counts are of all that were taken.
+#[test]
+fn as_many_measurements_are_kept_as_each_metric_says() {
+    let plan =
+        |name: &str, retention| MetricPlan { interval: Some(seconds(1)), count: Some(20), retention, ..lettered(name) };
+    let kept = [("one", 1), ("three", 3), ("all", 50), ("default", RETENTION)];
+    let plans = kept.map(|(name, retention)| plan(name, retention));
+    let mut run = AnalysisRun::start(&[template(plans.into())], 1, START);
+    for second in 0..20 {
+        run.advance(START + seconds(second), facts(&|_, _| letter('S')));
+    }
+    let record = run.record(Revision(1), RunKind::Step);
+    for (metric, (name, retention)) in record.metrics.iter().zip(kept) {
+        assert_eq!((metric.name.as_str(), metric.measurements.len()), (name, retention.min(20)));
+        assert_eq!(metric.measurements.last().map(|of| of.at), Some(START + seconds(19)), "{name}: the latest");
+        assert_eq!((metric.tally.count, metric.tally.successful), (20, 20), "{name}: of all");
+    }
+}
+
 #[test]
 fn a_run_without_metrics_is_successful_and_an_ended_one_measures_no_more() {
     let empty = AnalysisRun::start(&[], 1, START);
