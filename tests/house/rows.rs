@@ -223,7 +223,7 @@ const FEATURES: &[(&str, Row)] = &[
     ("step: a route is known by its name", Held(&["header_routes_hold_beside_weights_and_each_other_and_over_a_restart"])),
 
     ("blue-green: preview", Held(&["blue_green_is_a_look_an_analysis_a_wait_the_switch_and_an_analysis", "header_routes_hold_beside_weights_and_each_other_and_over_a_restart"])),
-    ("blue-green: promotion by a person or by seconds", Held(&["blue_green_can_be_aborted_before_and_after_the_switch", "blue_green_switches_by_itself_after_its_seconds_and_a_broken_version_switches_back"])),
+    ("blue-green: promotion by a person or by seconds", Held(&["blue_green_can_be_aborted_before_and_after_the_switch", "blue_green_switches_by_itself_after_its_seconds_and_a_broken_version_switches_back", "blue_green_seconds_do_not_win_over_the_analysis_before_the_switch"])),
     ("blue-green: analyses before and after", Held(&["blue_green_is_a_look_an_analysis_a_wait_the_switch_and_an_analysis", "c2_a_failed_or_erroneous_run_aborts_wherever_it_runs"])),
     ("blue-green: when versions may be stopped", Held(&["what_serves_no_longer_is_told_once_its_delay_is_over", "an_aborted_canary_may_be_stopped_after_a_delay_of_its_own_or_never"])),
     ("blue-green: fields of pods", Held(&FOREIGN)),

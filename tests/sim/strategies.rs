@@ -18,7 +18,9 @@ use serin::engine::{
     weight::Weight,
 };
 
+use crate::analyses::{answer, outside, times};
 use crate::world::{Dice, Traffic, World, hold, plan, version, weight, wish};
+use serin::engine::analysis::answer::{Answer, Reply};
 
 const GOOD: Traffic = Traffic { requests: 20, stable_errors: 1_000, canary_errors: 1_000 };
 const BAD: Traffic = Traffic { requests: 20, stable_errors: 0, canary_errors: 500_000 };
@@ -265,6 +267,20 @@ fn blue_green_switches_by_itself_after_its_seconds_and_a_broken_version_switches
     assert_eq!(world.canary_weight(), Weight::FULL);
     world.run(secs(5), DEAD, &mut dice);
     assert_eq!((stable(&world), world.canary_weight()), ("v1", Weight::ZERO));
+}
+
+/// `autoPromotionSeconds` does not overrule `prePromotionAnalysis`: the seconds count from its success.
+#[test]
+fn blue_green_seconds_do_not_win_over_the_analysis_before_the_switch() {
+    let steps = vec![times(1, outside()), hold(5), weight("100%"), hold(30)];
+    let (mut world, mut dice) = (World::new(plan(steps)), Dice::new(14));
+    world.run(secs(8), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), Weight::ZERO, "not judged yet");
+    assert_eq!(answer(&mut world, &Ok(Reply::Value(Answer::numbers([1.0])))), 1);
+    world.run(secs(4), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), Weight::ZERO, "the seconds begin with the success");
+    world.run(secs(2), GOOD, &mut dice);
+    assert_eq!(world.canary_weight(), Weight::FULL);
 }
 
 /// Many rollouts at once: those above the limit wait for their turn at nothing, the longest first.
