@@ -259,7 +259,7 @@ const FEATURES: &[(&str, Row)] = &[
     ("pause, undo, another image", Held(&["c7_a_pause_by_hand_stops_no_judge", "undo_to_what_is_stable_says_so", "a_version_is_tried_by_its_address_alone_and_outlives_a_crash_and_drift_says_what_to_write"])),
     ("status and its exit codes", Held(&["each_phase_has_its_exit_code", "watching_into_a_pipe_prints_each_change_and_ends_with_the_rollout"])),
     ("lint", Held(&["the_verdict_is_said_and_is_the_exit_code"])),
-    ("create analysisrun, and the trigger of its start", Held(&["an_analysis_by_hand_has_its_verdict_and_decides_nothing", "a_person_runs_a_template_by_hand_and_its_verdict_is_the_exit_code"])),
+    ("create analysisrun", Held(&["an_analysis_by_hand_has_its_verdict_and_decides_nothing", "a_person_runs_a_template_by_hand_and_its_verdict_is_the_exit_code"])),
     ("notifications, completion, version", Held(&["a_receiver_that_was_down_is_told_once_and_in_order", "every_verb_has_a_page", "the_command_line_is_consistent"])),
     ("dashboard", Held(&["a_button_leads_over_the_login_and_a_question_to_a_command_with_actor_and_reason", "reads_are_open_until_a_read_token_is_set_and_writes_never_are"])),
     ("edited steps", Held(&["editing_steps_ahead_carries_on_and_editing_the_past_starts_over"])),

@@ -153,3 +153,14 @@ fn it_does_not_wait_for_ever_for_requests_that_do_not_come() {
     assert_eq!(runs(&world).pop().unwrap().phase, AnalysisPhase::NoData);
     assert!(matches!(world.phase(), PhaseMemory::Healthy));
 }
+
+/// Each edit of a template that nobody used told of a rollout that was reconfigured.
+#[test]
+fn an_edited_template_that_no_step_uses_reconfigured_the_rollout() {
+    let mut world = World::new(with(judge()));
+    let mut edited = world.plan.clone();
+    edited.by_hand.remove(0);
+    world.configure(edited).unwrap();
+    assert_eq!(world.last(EventKind::Reconfigured), None);
+    assert!(analyze(&mut world, "t").is_err(), "and yet it is taken up");
+}

@@ -93,6 +93,8 @@ impl Service {
     pub(in crate::engine) fn reconfigure(&mut self, plan: ServicePlan, log: &mut Log<'_>) {
         self.standing.forget_named(&plan);
         let plan = self.standing.complete(plan);
+        // What a person might run by hand is no part of what is under way.
+        self.plan.by_hand.clone_from(&plan.by_hand);
         if plan == self.plan {
             return;
         }
