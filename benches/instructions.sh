@@ -60,6 +60,6 @@ for path in ("off", "on"):
     print(f"{name}: {each[path][0]:,.0f} instructions and {allocations} a request")
     if limits and not is_counted:
         sys.exit("the allocations cannot be counted: build with CARGO_PROFILE_RELEASE_STRIP=none")
-if limits and (each["off"][0] > limits[0] or each["on"][0] > limits[1] or round(each["on"][1], 2) > limits[2]):
+if limits and (each["off"][0] > limits[0] or each["on"][0] > limits[1] or round(each["on"][1], 1) > limits[2]):
     sys.exit("more than the limits: " + sys.argv[3])
 PY

@@ -11,7 +11,8 @@ cd "$(dirname "$(realpath "$0")")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What the profile has never seen run is made small. Relocations take bits in place of words.
 flags="-C target-feature=+crt-static -C profile-use=$PWD/benches/release.profdata -C llvm-args=-pgso-lwss-only=false"
-flags="$flags -C link-arg=-Wl,-z,pack-relative-relocs"
+flags="$flags -C llvm-args=-inlinehint-threshold=100 -C llvm-args=-inline-cold-callsite-threshold=10"
+flags="$flags -C llvm-args=-inlinecold-threshold=10 -C link-arg=-Wl,-z,pack-relative-relocs"
 # Only LLVM's linker makes one of equal functions, and it is the default on x86-64 alone.
 case $host in x86_64-*) flags="$flags -C link-arg=-Wl,--icf=all" ;; esac
 RUSTFLAGS=$flags CARGO_PROFILE_RELEASE_STRIP=none cargo build --release --locked --bin serin --target "$host" >&2
